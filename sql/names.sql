@@ -1,0 +1,61 @@
+-- Names: how a table is named by users, and how derived objects get theirs.
+
+-- Split a possibly qualified, possibly quoted name; the schema defaults to the current one.
+create function baton.parse_table_name(name text, default_schema text default null, out schema_name text, out table_name text)
+language plpgsql stable
+as $$
+declare
+    parts text[];
+begin
+    if name is null or btrim(name) = '' then
+        raise exception 'a table name is needed'
+            using errcode = 'invalid_parameter_value', hint = 'give it as ''order_events'' or ''shop.order_events''';
+    end if;
+    begin
+        parts := parse_ident(name);
+    exception when invalid_parameter_value then
+        raise exception 'invalid table name: %', left(name, 100)
+            using errcode = 'invalid_name',
+                  hint = 'use letters, digits and underscores, or put the name in double quotes: ''"Order Events"''';
+    end;
+    if cardinality(parts) > 2 then
+        raise exception 'invalid table name: %', left(name, 100)
+            using errcode = 'invalid_name', hint = 'a name has at most a schema and a table: shop.order_events';
+    end if;
+    table_name := parts[cardinality(parts)];
+    schema_name := coalesce(case when cardinality(parts) = 2 then parts[1] end, default_schema, current_schema());
+    if schema_name is null then
+        raise exception 'no schema to use for "%"', table_name
+            using errcode = 'undefined_schema', hint = 'qualify the name, or set search_path';
+    end if;
+    perform baton.check_identifier(schema_name);
+    perform baton.check_identifier(table_name);
+end
+$$;
+comment on function baton.parse_table_name(text, text) is 'schema and table of a user-given name';
+
+-- Refuse an identifier that the server would cut.
+create function baton.check_identifier(identifier text, room int default 0)
+returns void
+language plpgsql immutable
+as $$
+begin
+    if octet_length(identifier) > 63 - room then
+        raise exception 'name too long: % has % bytes, at most % are allowed',
+                        quote_ident(left(identifier, 40)) || '...', octet_length(identifier), 63 - room
+            using errcode = 'name_too_long', hint = 'choose a shorter name; baton never cuts names';
+    end if;
+end
+$$;
+comment on function baton.check_identifier(text, int) is 'raises name_too_long where the server would truncate';
+
+-- Name a derived object: readable while it fits, with a digest of the whole when it does not.
+create function baton.derived_name(prefix text, base text, suffix text default '')
+returns name
+language sql immutable
+as $$
+    select (case when octet_length(prefix || base || suffix) <= 63 then prefix || base || suffix
+                 else prefix || left(base, 63 - 9 - octet_length(prefix || suffix) - (octet_length(base) - length(base)))
+                      || '_' || left(md5(base), 8) || suffix end)::name
+$$;
+comment on function baton.derived_name(text, text, text) is 'collision-free name of at most 63 bytes for an object derived from another';

@@ -1,0 +1,99 @@
+-- Settings: a session's or database's `baton.<name>` parameter wins, then the row that
+-- baton.set_setting() stored, then the default. A name once released is never removed.
+
+create table baton.setting_defaults (
+    name        text primary key,
+    value       text not null,
+    kind        text not null check (kind in ('boolean', 'integer')),
+    description text not null
+);
+comment on table baton.setting_defaults is 'every setting with its default';
+
+insert into baton.setting_defaults (name, value, kind, description) values
+    ('outbox_enabled', 'on', 'boolean', 'publish() accepts events'),
+    ('outbox_retention_hours', '24', 'integer', 'how long settled events are kept'),
+    ('outbox_drain_batch_size', '10000', 'integer', 'rows per cleanup step of an adopted table'),
+    ('outbox_inline_threshold_rows', '10000', 'integer', 'larger deltas of a stream table go by claim check'),
+    ('outbox_claim_check_batch_size', '1000', 'integer', 'delta rows written per step'),
+    ('outbox_drain_interval_seconds', '60', 'integer', 'pause between two retention runs'),
+    ('outbox_storage_critical_mb', '1024', 'integer', 'an outbox above this size raises outbox_storage_critical'),
+    ('outbox_skip_empty_delta', 'on', 'boolean', 'an empty refresh publishes nothing'),
+    ('outbox_force_retention', 'off', 'boolean', 'drop by age even what a group has not settled'),
+    ('consumer_dead_threshold_hours', '24', 'integer', 'a consumer silent for this long is reaped'),
+    ('consumer_stale_offset_threshold_days', '7', 'integer', 'a reaped consumer without a commit for this long is forgotten'),
+    ('consumer_cleanup_enabled', 'on', 'boolean', 'reap dead consumers'),
+    ('inbox_enabled', 'on', 'boolean', 'receive() accepts messages'),
+    ('inbox_processed_retention_hours', '72', 'integer', 'how long processed messages are kept'),
+    ('inbox_dlq_retention_hours', '0', 'integer', 'how long dead messages are kept, 0 keeps them'),
+    ('inbox_dedup_retention_hours', '720', 'integer', 'how long a processed message is recognised as a duplicate'),
+    ('inbox_drain_batch_size', '10000', 'integer', 'rows per inbox cleanup step'),
+    ('inbox_drain_interval_seconds', '60', 'integer', 'pause between two inbox cleanups'),
+    ('inbox_dlq_alert_max_per_refresh', '10', 'integer', 'dead-letter alerts sent one by one before they are summed up');
+
+create table baton.settings (
+    name       text        primary key references baton.setting_defaults,
+    value      text        not null,
+    updated_at timestamptz not null default now(),
+    updated_by text        not null default session_user
+);
+comment on table baton.settings is 'values stored by baton.set_setting()';
+
+-- Return a setting's value as text.
+create function baton.setting(name text)
+returns text
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    value text := nullif(current_setting('baton.' || setting.name, true), '');
+begin
+    if value is null then
+        select coalesce(s.value, d.value) into value
+          from baton.setting_defaults d left join baton.settings s on s.name = d.name
+         where d.name = setting.name;
+        if not found then
+            raise exception 'unknown setting "%"', setting.name
+                using errcode = 'undefined_object', hint = 'see the table baton.setting_defaults';
+        end if;
+    end if;
+    return value;
+end
+$$;
+comment on function baton.setting(text) is 'value of a setting: parameter baton.<name>, stored value, or default';
+
+-- Store a setting's value for this database.
+create function baton.set_setting(name text, value text)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    kind text;
+begin
+    select d.kind into kind from baton.setting_defaults d where d.name = set_setting.name;
+    if not found then
+        raise exception 'unknown setting "%"', set_setting.name
+            using errcode = 'undefined_object', hint = 'see the table baton.setting_defaults';
+    end if;
+    begin
+        if kind = 'integer' and set_setting.value::bigint < 0 then
+            raise numeric_value_out_of_range;
+        elsif kind = 'boolean' then
+            perform set_setting.value::boolean;
+        end if;
+    exception
+        when invalid_text_representation or numeric_value_out_of_range then
+            raise exception 'setting "%" takes a %, not "%"', set_setting.name,
+                            case kind when 'integer' then 'whole number of 0 or more' else 'boolean' end, set_setting.value
+                using errcode = 'invalid_parameter_value';
+    end;
+    insert into baton.settings (name, value) values (set_setting.name, set_setting.value)
+    on conflict on constraint settings_pkey
+    do update set value = excluded.value, updated_at = now(), updated_by = session_user;
+end
+$$;
+comment on function baton.set_setting(text, text) is 'stores a setting for this database';
+
+select baton.declare_privileges('execute', '{baton_operator}', '{set_setting,grant_roles}');
+select baton.declare_privileges('execute', '{baton_operator,baton_viewer,baton_relay,baton_consumer,baton_producer}', '{setting}');
+select baton.declare_privileges('select', '{baton_operator,baton_viewer,baton_relay}', '{installation,settings,setting_defaults}');
