@@ -1,8 +1,3 @@
--- The schema, and who may look into it.
-
-create schema if not exists baton;
-comment on schema baton is 'transactional outbox, inbox and relay catalog';
-
 -- One row, written by the installer: which version is here and in which form.
 create table baton.installation (
     singleton    boolean     primary key default true check (singleton),

@@ -1,0 +1,36 @@
+# Warnings, sanitizers, linker and compiler cache: the same for every target.
+
+option(BATON_EXTENSION "build the server extension" ON)
+option(BATON_BENCH "build the benchmarks" OFF)
+set(BATON_SANITIZE "" CACHE STRING "address, thread or empty")
+
+add_library(baton_options INTERFACE)
+target_compile_options(baton_options INTERFACE
+  -Wall -Wextra -Wpedantic -Werror -Wshadow -Wnon-virtual-dtor -Wold-style-cast -Wcast-qual -Woverloaded-virtual)
+target_include_directories(baton_options INTERFACE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+
+if(BATON_SANITIZE)
+  set(sanitizer_flags -fsanitize=${BATON_SANITIZE} -fno-omit-frame-pointer)
+  if(BATON_SANITIZE STREQUAL "address")
+    set(sanitizer_flags -fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  endif()
+  target_compile_options(baton_options INTERFACE ${sanitizer_flags})
+  target_link_options(baton_options INTERFACE ${sanitizer_flags})
+endif()
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()
+find_program(MOLD mold)
+if(MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()
+
+# Make a static library for one room of the house: baton_room(name SOURCES ... USES ...)
+function(baton_room name)
+  cmake_parse_arguments(room "" "" "SOURCES;USES;PRIVATE_USES" ${ARGN})
+  add_library(baton_${name} STATIC ${room_SOURCES})
+  target_link_libraries(baton_${name} PUBLIC ${room_USES} PRIVATE baton_options ${room_PRIVATE_USES})
+  target_include_directories(baton_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+endfunction()

@@ -1,0 +1,10 @@
+# Debian's packages of the libraries that baton stands on.
+
+find_package(Threads REQUIRED)
+find_package(PostgreSQL REQUIRED)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(PkgConfig REQUIRED)
+
+find_program(PG_CONFIG pg_config REQUIRED)

@@ -1,0 +1,77 @@
+#pragma once
+// The root of every error that baton throws.
+//
+// An error says whether trying again can help (`retryable`) and whether the outcome is unknown
+// (`in_doubt`: the connection broke after COMMIT was sent, say). An error in doubt must be resolved by
+// looking, or by repeating something idempotent; it must never be taken for a failure.
+
+#include <stdexcept>
+#include <string>
+
+namespace baton {
+
+class Error : public std::runtime_error {
+  public:
+    using std::runtime_error::runtime_error;
+
+    // True when the same call may succeed later, without anybody changing anything.
+    virtual bool retryable() const noexcept { return false; }
+
+    // True when it is unknown whether the operation took effect.
+    virtual bool in_doubt() const noexcept { return false; }
+};
+
+// What the user gave cannot work: a flag, a file, a name. Retrying does not help.
+class UsageError : public Error {
+  public:
+    explicit UsageError(const std::string& what, std::string hint = {})
+        : Error(what), hint_(std::move(hint)) {}
+    // What to do about it, one sentence, or empty.
+    const std::string& hint() const noexcept { return hint_; }
+
+  private:
+    std::string hint_;
+};
+
+// The server answered with an error.
+class SqlError : public Error {
+  public:
+    SqlError(const std::string& message, std::string sqlstate, std::string detail = {}, std::string hint = {})
+        : Error(message),
+          sqlstate_(std::move(sqlstate)),
+          detail_(std::move(detail)),
+          hint_(std::move(hint)) {}
+
+    const std::string& sqlstate() const noexcept { return sqlstate_; }
+    const std::string& detail() const noexcept { return detail_; }
+    const std::string& hint() const noexcept { return hint_; }
+
+    // Serialization failures, deadlocks, shutdowns, full resources and lock timeouts pass.
+    bool retryable() const noexcept override;
+
+  private:
+    std::string sqlstate_;
+    std::string detail_;
+    std::string hint_;
+};
+
+// The lease under which the work was done belongs to somebody else by now (SQLSTATE BT001).
+class LeaseLost : public SqlError {
+  public:
+    using SqlError::SqlError;
+    bool retryable() const noexcept override { return false; }
+};
+
+// The connection could not be made, or broke.
+class ConnectionError : public Error {
+  public:
+    explicit ConnectionError(const std::string& what, bool in_doubt = false)
+        : Error(what), in_doubt_(in_doubt) {}
+    bool retryable() const noexcept override { return !in_doubt_; }
+    bool in_doubt() const noexcept override { return in_doubt_; }
+
+  private:
+    bool in_doubt_;
+};
+
+}  // namespace baton

@@ -1,0 +1,134 @@
+#include "support/cluster.hpp"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <sstream>
+#include <thread>
+
+namespace fs = std::filesystem;
+
+namespace baton::test {
+
+namespace {
+
+fs::path make_folder() {
+    std::string pattern = (fs::temp_directory_path() / "baton-test-XXXXXX").string();
+    if (::mkdtemp(pattern.data()) == nullptr) throw Error("cannot make a folder below the temporary directory");
+    return pattern;
+}
+
+std::string read_text(const fs::path& path) {
+    std::ifstream file(path);
+    std::ostringstream text;
+    text << file.rdbuf();
+    return text.str();
+}
+
+}  // namespace
+
+const char* name_of(Form form) {
+    return form == Form::extension ? "extension" : "plain";
+}
+
+fs::path build_folder() {
+    if (const char* given = std::getenv("BATON_BUILD")) return given;
+    return postgres::LocalServer::executable_folder().parent_path().parent_path();
+}
+
+Cluster::Cluster(Options options) : options_(std::move(options)) {
+    ::setenv("BATON_SHARE", (build_folder() / "share/baton").c_str(), 0);
+    ::setenv("BATON_MODULE", (build_folder() / "lib/baton.so").c_str(), 0);
+    auto settings = options_.settings;
+    settings.insert(settings.begin(), {"fsync = off", "max_prepared_transactions = 20", "max_connections = 200",
+                                       "shared_buffers = '64MB'", "max_wal_size = '1GB'"});
+    server_ = std::make_unique<postgres::LocalServer>(postgres::LocalServer::Options{
+        make_folder(), 0, options_.form == Form::extension, options_.preload, settings});
+    server_->create();
+    server_->start();
+    make_template();
+}
+
+Cluster::Cluster(const fs::path& folder, Form form) : options_{form, true, {}}, owned_(false) {
+    server_ = std::make_unique<postgres::LocalServer>(postgres::LocalServer::Options{folder, 0, false, false, {}});
+}
+
+Cluster::~Cluster() {
+    if (!owned_) return;
+    try {
+        server_->stop(postgres::LocalServer::Stop::immediate);
+        std::error_code ignored;
+        if (std::getenv("BATON_KEEP") == nullptr) fs::remove_all(server_->folder(), ignored);
+    } catch (const std::exception&) {  // nothing a destructor can mend
+    }
+}
+
+fs::path Cluster::leave_running() {
+    owned_ = false;
+    return server_->folder();
+}
+
+void Cluster::make_template() {
+    Connection admin(server_->url());
+    admin.exec("create role installer login createrole createdb");
+    admin.exec("create database baton_template owner installer");
+    admin.exec("alter database baton_template is_template true");
+    Connection in_template(server_->url("baton_template"));
+    if (fs::exists(fs::path(server_->folder() / "root/share/postgresql/15/extension/pgtap.control")))
+        in_template.exec("create extension pgtap; grant create on schema public to installer");
+    if (options_.form == Form::extension) {
+        in_template.exec("create extension baton");
+    } else {
+        in_template.exec("set role installer");
+        in_template.exec(read_text(postgres::LocalServer::share_folder() / "baton.sql"));
+    }
+}
+
+std::string Cluster::fresh_database() {
+    static std::atomic<int> counter{0};
+    const std::string name = "t" + std::to_string(::getpid()) + "_" + std::to_string(++counter);
+    Connection admin(server_->url());
+    const char* owner = options_.form == Form::plain ? " owner installer" : "";
+    for (int attempt = 0;; ++attempt) {
+        try {
+            admin.exec("create database " + name + " template baton_template" + owner);
+            break;
+        } catch (const SqlError& error) {  // the template is busy for a moment: a worker looks into it, say
+            if (error.sqlstate() != "55006" || attempt > 100) throw;
+            std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        }
+    }
+    std::string url = server_->url(name);
+    if (options_.form == Form::plain) url.replace(url.find("user=postgres"), 13, "user=installer");
+    return url;
+}
+
+std::string Cluster::empty_database() {
+    static std::atomic<int> counter{0};
+    const std::string name = "e" + std::to_string(::getpid()) + "_" + std::to_string(++counter);
+    Connection(server_->url()).exec("create database " + name + " template template0");
+    return server_->url(name);
+}
+
+Cluster& shared_cluster(Form form) {
+    static std::mutex mutex;
+    static std::map<Form, std::unique_ptr<Cluster>> clusters;
+    const std::lock_guard lock(mutex);
+    auto& cluster = clusters[form];
+    if (!cluster) cluster = std::make_unique<Cluster>(form);
+    return *cluster;
+}
+
+void wait_until(const std::string& what, const std::function<bool()>& condition, std::chrono::milliseconds deadline) {
+    const auto end = std::chrono::steady_clock::now() + deadline;
+    while (!condition()) {
+        if (std::chrono::steady_clock::now() > end) throw Error("waited in vain until " + what);
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+}
+
+}  // namespace baton::test

@@ -1,0 +1,67 @@
+#pragma once
+// A private PostgreSQL server for one suite, and a fresh database with baton for each test.
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "postgres/connection.hpp"
+#include "postgres/local_server.hpp"
+
+namespace baton::test {
+
+using postgres::Connection;
+using postgres::Transaction;
+
+// The two ways in which baton is installed.
+enum class Form { extension, plain };
+const char* name_of(Form form);
+
+class Cluster {
+  public:
+    struct Options {
+        Form form = Form::extension;
+        bool preload = true;
+        std::vector<std::string> settings;
+    };
+
+    // Start a server on a free port in a folder of its own under the temporary directory.
+    explicit Cluster(Options options);
+    explicit Cluster(Form form = Form::extension) : Cluster(Options{form, true, {}}) {}
+    // Attach to a server that the suite's fixture started.
+    explicit Cluster(const std::filesystem::path& folder, Form form);
+    ~Cluster();
+
+    // A new database with baton in it; returns its connection string. In the plain form it is installed and owned by
+    // `installer`, who is no superuser.
+    std::string fresh_database();
+    // The same without baton.
+    std::string empty_database();
+
+    // Let the server go on after this object; returns its folder.
+    std::filesystem::path leave_running();
+
+    postgres::LocalServer& server() { return *server_; }
+    Form form() const { return options_.form; }
+
+  private:
+    void make_template();
+
+    Options options_;
+    bool owned_ = true;
+    std::unique_ptr<postgres::LocalServer> server_;
+};
+
+// Start one server per test binary and form, on first use; stopped when the binary ends.
+Cluster& shared_cluster(Form form);
+
+// Where the build put its files.
+std::filesystem::path build_folder();
+
+// Wait until the condition holds; throws Error naming `what` when it does not within the deadline.
+void wait_until(const std::string& what, const std::function<bool()>& condition,
+                std::chrono::milliseconds deadline = std::chrono::seconds(60));
+
+}  // namespace baton::test
