@@ -1,0 +1,103 @@
+#pragma once
+// The relay's data path in three interfaces: a Source gives events, a Sink takes messages, a Checkpoint remembers
+// what became of them. Everything else in src/relay stands behind these.
+//
+// Delivery.  An event is settled only after the sink reported it delivered, or after it was parked. Whatever was read
+//            and not settled is read again by the next owner: at least once, never lost.
+// Order.     A source gives events in delivery order. Messages with one key are sent in that order, and the next one
+//            of a key is sent only when the sink says that a failure of the one before cannot let it overtake
+//            (SinkTraits::keeps_order_after_failure), or when the one before is done.
+// Pressure.  A pipeline keeps at most `max_in_flight` messages and `max_bytes` of batches; a source is not read while
+//            that is full. A sink never queues beyond what it was given.
+// Lifetime.  A batch lives until its last event is settled; all views in its events and messages live as long.
+// Threads.   A source is read by one thread, a sink is driven by one thread (which may be another); a checkpoint is called
+//            from the sink's thread and must not wait for the source's.
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "event/event.hpp"
+
+namespace baton::relay {
+
+using std::chrono::milliseconds;
+
+// What a source read in one go. The subclass owns the bytes.
+struct Batch {
+    virtual ~Batch() = default;
+    std::uint64_t number = 0;  // consecutive within one source
+    std::vector<Event> events;
+    std::size_t bytes = 0;
+};
+using BatchPtr = std::shared_ptr<const Batch>;
+
+class Source {
+  public:
+    virtual ~Source() = default;
+    // Return the next events, waiting up to `patience` for some; null when there were none.
+    // Throws ConnectionError when the server is gone, LeaseLost when another relay owns the source now: the pipeline then makes
+    // a new source, which starts at the last checkpoint.
+    virtual BatchPtr read(milliseconds patience) = 0;
+    // Make a waiting read return. May be called from any thread.
+    virtual void interrupt() = 0;
+};
+
+// An event that the sink could not take.
+struct Failure {
+    const Event* event;
+    std::string error;  // in the broker's own words
+    bool permanent;     // no further attempt can succeed
+};
+
+class Checkpoint {
+  public:
+    virtual ~Checkpoint() = default;
+    // Everything of `batch` before event number `done` is settled, apart from the failures named, which are parked.
+    // Called in order of batches and, within one, of `done`; may return before it is durable.
+    virtual void settle(const BatchPtr& batch, std::size_t done, std::vector<Failure> failures) = 0;
+    // Wait until everything settled so far is durable.
+    virtual void flush() = 0;
+};
+
+enum class Verdict {
+    delivered,  // acknowledged at the broker's durable level
+    retry,      // not taken, may be taken later: unreachable, throttled, no leader
+    rejected,   // will never be taken: too large, unknown topic, not authorised, malformed
+};
+
+struct Delivery {
+    std::uint64_t ticket;
+    Verdict verdict;
+    std::string error;                        // empty when delivered
+    std::optional<milliseconds> retry_after;  // when the broker said so
+};
+
+struct SinkTraits {
+    // A message that fails takes every later one of its key with it, so many of one key may be in flight.
+    bool keeps_order_after_failure = false;
+    // More than this is rejected before it is sent; 0: no limit known.
+    std::size_t max_message_bytes = 0;
+    // Sending in larger groups than this gains nothing.
+    std::size_t preferred_batch = 1000;
+};
+
+class Sink {
+  public:
+    virtual ~Sink() = default;
+    virtual SinkTraits traits() const = 0;
+    // Connect and verify permissions and destinations as far as possible without sending. Throws Error in plain words.
+    virtual void check() = 0;
+    // Take messages and start sending them. Connects when needed. Does not throw for what a broker may do: every
+    // message's fate comes out of collect(), exactly once.
+    virtual void send(std::span<const Message> messages) = 0;
+    // Append what has become known; waits up to `patience` for the first when nothing is known yet.
+    virtual void collect(std::vector<Delivery>& deliveries, milliseconds patience) = 0;
+};
+
+}  // namespace baton::relay

@@ -1,0 +1,172 @@
+#include "relay/settings.hpp"
+
+#include <charconv>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+namespace baton::relay {
+
+namespace {
+
+const char* kind_of(const Settings::Value& value) {
+    constexpr const char* kinds[] = {"text", "a whole number", "a number", "true or false", "a list"};
+    return kinds[value.index()];
+}
+
+std::string secret(const std::string& reference) {
+    if (reference.starts_with("env:")) {
+        const char* value = std::getenv(reference.c_str() + 4);
+        if (value == nullptr)
+            throw SettingsError("the environment variable " + reference.substr(4) + " is not set",
+                                "set it where the relay is started");
+        return value;
+    }
+    if (reference.starts_with("file:")) {
+        std::ifstream file(reference.substr(5));
+        if (!file) throw SettingsError("the secret's file " + reference.substr(5) + " cannot be read");
+        std::ostringstream text;
+        text << file.rdbuf();
+        std::string value = text.str();
+        while (!value.empty() && (value.back() == '\n' || value.back() == '\r')) value.pop_back();
+        return value;
+    }
+    throw SettingsError("unknown reference ${" + reference + "}", "write ${env:NAME} or ${file:/path}");
+}
+
+std::optional<std::chrono::milliseconds> parse_duration(const std::string& text) {
+    double amount = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), amount);
+    if (error != std::errc{} || amount < 0) return std::nullopt;
+    const std::string unit(end, text.data() + text.size());
+    const std::map<std::string, double> factors{{"ms", 1}, {"s", 1000}, {"", 1000}, {"m", 60'000}, {"h", 3'600'000}};
+    const auto factor = factors.find(unit);
+    if (factor == factors.end()) return std::nullopt;
+    return std::chrono::milliseconds(static_cast<std::int64_t>(amount * factor->second));
+}
+
+}  // namespace
+
+std::string resolve_secrets(const std::string& text) {
+    std::string resolved;
+    std::size_t from = 0;
+    for (;;) {
+        const auto start = text.find("${", from);
+        const auto end = start == std::string::npos ? start : text.find('}', start);
+        if (end == std::string::npos) return resolved + text.substr(from);
+        resolved += text.substr(from, start - from) + secret(text.substr(start + 2, end - start - 2));
+        from = end + 1;
+    }
+}
+
+void Settings::set(const std::string& key, Value value, const std::string& place) {
+    values_[key] = Entry{std::move(value), place};
+}
+
+const Settings::Entry* Settings::find(const std::string& key) const {
+    read_.insert(key);
+    const auto entry = values_.find(key);
+    return entry == values_.end() ? nullptr : &entry->second;
+}
+
+void Settings::refuse(const std::string& key, const std::string& why, const std::string& hint) const {
+    const auto entry = values_.find(key);
+    const std::string place = entry == values_.end() || entry->second.place.empty() ? "" : entry->second.place + ": ";
+    throw SettingsError(place + name_ + ": " + key + " " + why, hint);
+}
+
+std::string Settings::text(const std::string& key) const {
+    if (!has(key)) refuse(key, "is missing");
+    return text(key, {});
+}
+
+std::string Settings::text(const std::string& key, const std::string& fallback) const {
+    const Entry* entry = find(key);
+    if (entry == nullptr) return fallback;
+    const auto* value = std::get_if<std::string>(&entry->value);
+    if (value == nullptr) refuse(key, std::string("must be text, not ") + kind_of(entry->value));
+    try {
+        return resolve_secrets(*value);
+    } catch (const SettingsError& error) {
+        refuse(key, std::string("cannot be resolved: ") + error.what(), error.hint());
+    }
+}
+
+std::int64_t Settings::number(const std::string& key, std::int64_t fallback) const {
+    const Entry* entry = find(key);
+    if (entry == nullptr) return fallback;
+    const auto* value = std::get_if<std::int64_t>(&entry->value);
+    if (value == nullptr) refuse(key, std::string("must be a whole number, not ") + kind_of(entry->value));
+    return *value;
+}
+
+double Settings::real(const std::string& key, double fallback) const {
+    const Entry* entry = find(key);
+    if (entry == nullptr) return fallback;
+    if (const auto* whole = std::get_if<std::int64_t>(&entry->value)) return static_cast<double>(*whole);
+    const auto* value = std::get_if<double>(&entry->value);
+    if (value == nullptr) refuse(key, std::string("must be a number, not ") + kind_of(entry->value));
+    return *value;
+}
+
+bool Settings::boolean(const std::string& key, bool fallback) const {
+    const Entry* entry = find(key);
+    if (entry == nullptr) return fallback;
+    const auto* value = std::get_if<bool>(&entry->value);
+    if (value == nullptr) refuse(key, std::string("must be true or false, not ") + kind_of(entry->value));
+    return *value;
+}
+
+std::chrono::milliseconds Settings::duration(const std::string& key, std::chrono::milliseconds fallback) const {
+    const Entry* entry = find(key);
+    if (entry == nullptr) return fallback;
+    std::optional<std::chrono::milliseconds> parsed;
+    if (const auto* seconds = std::get_if<std::int64_t>(&entry->value); seconds != nullptr && *seconds >= 0)
+        parsed = std::chrono::seconds(*seconds);
+    else if (const auto* written = std::get_if<std::string>(&entry->value))
+        parsed = parse_duration(*written);
+    if (!parsed) refuse(key, "is no duration", "write 250ms, 5s, 2m or 1h");
+    return *parsed;
+}
+
+std::vector<std::string> Settings::list(const std::string& key, std::vector<std::string> fallback) const {
+    const Entry* entry = find(key);
+    if (entry == nullptr) return fallback;
+    if (const auto* one = std::get_if<std::string>(&entry->value)) return {resolve_secrets(*one)};
+    const auto* value = std::get_if<std::vector<std::string>>(&entry->value);
+    if (value == nullptr) refuse(key, std::string("must be a list of texts, not ") + kind_of(entry->value));
+    std::vector<std::string> resolved;
+    for (const auto& item : *value) resolved.push_back(resolve_secrets(item));
+    return resolved;
+}
+
+std::map<std::string, std::string> Settings::table(const std::string& prefix) const {
+    std::map<std::string, std::string> entries;
+    for (const auto& [key, entry] : values_) {
+        if (!key.starts_with(prefix + ".")) continue;
+        read_.insert(key);
+        const std::string name = key.substr(prefix.size() + 1);
+        if (const auto* text = std::get_if<std::string>(&entry.value)) entries[name] = resolve_secrets(*text);
+        else if (const auto* whole = std::get_if<std::int64_t>(&entry.value)) entries[name] = std::to_string(*whole);
+        else if (const auto* flag = std::get_if<bool>(&entry.value)) entries[name] = *flag ? "true" : "false";
+        else refuse(key, std::string("must be a single value, not ") + kind_of(entry.value));
+    }
+    return entries;
+}
+
+Settings Settings::below(const std::string& prefix) const {
+    Settings group(name_.empty() ? prefix : name_ + ", " + prefix);
+    for (const auto& [key, entry] : values_) {
+        if (!key.starts_with(prefix + ".")) continue;
+        read_.insert(key);
+        group.values_[key.substr(prefix.size() + 1)] = entry;
+    }
+    return group;
+}
+
+void Settings::refuse_unknown() const {
+    for (const auto& [key, entry] : values_)
+        if (!read_.contains(key)) refuse(key, "is not a setting known here", "check its spelling and its table");
+}
+
+}  // namespace baton::relay

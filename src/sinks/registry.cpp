@@ -1,0 +1,27 @@
+#include "sinks/registry.hpp"
+
+#include "sinks/null.hpp"
+
+namespace baton::sinks {
+
+const std::map<std::string, MakeSink>& registry() {
+    static const std::map<std::string, MakeSink> sinks{
+        {"null", make_null},
+    };
+    return sinks;
+}
+
+std::unique_ptr<relay::Sink> make_sink(const relay::Settings& settings) {
+    const std::string type = settings.text("type");
+    const auto found = registry().find(type);
+    if (found == registry().end()) {
+        std::string known;
+        for (const auto& [name, make] : registry()) known += (known.empty() ? "" : ", ") + name;
+        settings.refuse("type", "is \"" + type + "\", which is no sink", "known sinks: " + known);
+    }
+    auto sink = found->second(settings);
+    settings.refuse_unknown();
+    return sink;
+}
+
+}  // namespace baton::sinks
