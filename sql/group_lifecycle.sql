@@ -1,0 +1,154 @@
+-- Making, changing and dropping consumer groups.
+
+-- Create a group on an outbox. Returns its id; the same call again changes nothing.
+create function baton.create_consumer_group(
+    name              text,
+    outbox            text,
+    auto_offset_reset text     default 'latest',
+    ordered           boolean  default null,   -- null: as the outbox says
+    tenant_id         text     default null,
+    max_attempts      int      default 10,
+    retry_base        interval default '1 second',
+    retry_limit       interval default '5 minutes',
+    on_poison         text     default 'park')
+returns int
+language sql
+as $$
+    select baton.make_group(baton.resolve_table(outbox), jsonb_build_object(
+        'group_name', name, 'auto_offset_reset', auto_offset_reset, 'ordered', ordered, 'tenant_id', tenant_id,
+        'max_attempts', max_attempts, 'retry_base', retry_base, 'retry_limit', retry_limit, 'on_poison', on_poison))
+$$;
+comment on function baton.create_consumer_group(text, text, text, boolean, text, int, interval, interval, text)
+    is 'creates a consumer group; idempotent when nothing differs';
+
+-- Refuse options of a group that make no sense.
+create function baton.check_group_options(options jsonb)
+returns void
+language plpgsql immutable
+as $$
+begin
+    if coalesce(options ->> 'group_name', '') = '' then
+        raise exception 'a group name is needed' using errcode = 'invalid_parameter_value';
+    elsif octet_length(options ->> 'group_name') > 200 then
+        raise exception 'the group name is too long: % bytes', octet_length(options ->> 'group_name')
+            using errcode = 'name_too_long', hint = 'use at most 200 bytes';
+    elsif coalesce(options ->> 'auto_offset_reset', '') not in ('latest', 'earliest') then
+        raise exception 'auto_offset_reset cannot be "%"', coalesce(options ->> 'auto_offset_reset', 'null')
+            using errcode = 'invalid_parameter_value', hint = 'use latest or earliest';
+    elsif coalesce(options ->> 'on_poison', '') not in ('park', 'block_key', 'halt') then
+        raise exception 'on_poison cannot be "%"', coalesce(options ->> 'on_poison', 'null')
+            using errcode = 'invalid_parameter_value', hint = 'use park, block_key or halt';
+    elsif coalesce((options ->> 'max_attempts')::int, 0) < 1 then
+        raise exception 'max_attempts must be at least 1' using errcode = 'invalid_parameter_value';
+    elsif coalesce((options ->> 'retry_base')::interval, interval '-1') < interval '0'
+          or coalesce((options ->> 'retry_limit')::interval, interval '-1') < (options ->> 'retry_base')::interval then
+        raise exception 'retry_base must be at least 0 and retry_limit at least retry_base' using errcode = 'invalid_parameter_value';
+    end if;
+end
+$$;
+comment on function baton.check_group_options(jsonb) is 'validates the options of create_consumer_group()';
+
+-- Create the group's catalog rows and put it at its start.
+create function baton.make_group(relation regclass, options jsonb)
+returns int
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    outbox baton.outboxes := baton.find_outbox(relation);
+    wanted baton.consumer_groups;
+    existing baton.consumer_groups;
+    new_id int;
+begin
+    perform baton.check_group_options(options);
+    wanted := jsonb_populate_record(null::baton.consumer_groups, options);
+    wanted.outbox_id := outbox.outbox_id;
+    wanted.ordered := coalesce(wanted.ordered, outbox.ordered);
+    if outbox.tenancy then
+        wanted.tenant_id := coalesce(wanted.tenant_id, nullif(current_setting('baton.tenant_id', true), ''));
+    elsif wanted.tenant_id is not null then
+        raise exception 'outbox % does not separate tenants', relation
+            using errcode = 'invalid_parameter_value', hint = 'create the outbox with tenancy => true, or leave tenant_id out';
+    end if;
+    perform baton.check_tenant(outbox.tenancy, wanted.tenant_id);
+    perform baton.verify_era(relation);
+
+    insert into baton.consumer_groups (group_name, outbox_id, auto_offset_reset, ordered, tenant_id, max_attempts,
+                                       retry_base, retry_limit, on_poison)
+    values (wanted.group_name, wanted.outbox_id, wanted.auto_offset_reset, wanted.ordered, wanted.tenant_id,
+            wanted.max_attempts, wanted.retry_base, wanted.retry_limit, wanted.on_poison)
+    on conflict (group_name) do nothing
+    returning group_id into new_id;
+    if new_id is null then
+        select * into existing from baton.consumer_groups g where g.group_name = wanted.group_name;
+        wanted.group_id := existing.group_id;
+        wanted.created_at := existing.created_at;
+        if wanted is distinct from existing then
+            raise exception 'consumer group "%" exists already, with other options', wanted.group_name
+                using errcode = 'duplicate_object',
+                      hint = 'drop it with baton.drop_consumer_group(), or choose another name';
+        end if;
+        return existing.group_id;
+    end if;
+    insert into baton.group_positions (group_id, era, seen)
+    select new_id, case wanted.auto_offset_reset when 'latest' then max(e.era) else min(e.era) end,
+           case wanted.auto_offset_reset when 'latest' then baton.current_sight() else '3:3:'::pg_snapshot end
+      from baton.outbox_eras e where e.outbox_id = outbox.outbox_id;
+    return new_id;
+end
+$$;
+comment on function baton.make_group(regclass, jsonb) is 'makes a group; called by create_consumer_group()';
+
+-- Drop a group with its position and everything parked for it.
+create function baton.drop_consumer_group(name text, if_exists boolean default false)
+returns boolean
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    g baton.consumer_groups;
+begin
+    if if_exists and not exists (select from baton.consumer_groups c where c.group_name = name) then
+        return false;
+    end if;
+    g := baton.find_group(name);
+    perform baton.record_action('drop_consumer_group', name);
+    delete from baton.consumer_groups c where c.group_id = g.group_id;
+    return true;
+end
+$$;
+comment on function baton.drop_consumer_group(text, boolean) is 'drops a consumer group';
+
+-- Register a consumer, or note that it lives.
+create function baton.consumer_heartbeat(group_name text, consumer_id text)
+returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    g baton.consumer_groups := baton.find_group(group_name);
+begin
+    perform baton.check_consumer(consumer_id);
+    insert into baton.consumers as c (group_id, consumer_id) values (g.group_id, consumer_heartbeat.consumer_id)
+    on conflict on constraint consumers_pkey
+    do update set last_heartbeat_at = clock_timestamp(), unhealthy_since = null, reaped_at = null;
+end
+$$;
+comment on function baton.consumer_heartbeat(text, text) is 'notes that a consumer lives; does not extend its leases';
+
+-- Refuse consumer names that cannot be told apart.
+create function baton.check_consumer(consumer_id text)
+returns void
+language plpgsql immutable
+as $$
+begin
+    if coalesce(consumer_id, '') = '' or octet_length(consumer_id) > 200 then
+        raise exception 'a consumer needs a name of 1 to 200 bytes' using errcode = 'invalid_parameter_value';
+    end if;
+end
+$$;
+comment on function baton.check_consumer(text) is 'validates a consumer name';
+
+select baton.declare_privileges('execute', '{baton_consumer,baton_relay,baton_operator}',
+    '{create_consumer_group,make_group,consumer_heartbeat}');
+select baton.declare_privileges('execute', '{baton_relay,baton_operator}', '{drop_consumer_group}');

@@ -1,0 +1,308 @@
+-- Making, changing and dropping outboxes.
+
+-- Create an outbox: an append-only table of that name, partitioned by ranges of ids.
+create function baton.create_outbox(
+    name               text,
+    schema             text     default null,
+    payload_type       text     default 'jsonb',
+    ordered            boolean  default true,
+    tenancy            boolean  default false,
+    partition_interval interval default '1 day',
+    partition_bytes    bigint   default null,
+    retention          interval default null,
+    archive_for        interval default null,
+    idempotency_window interval default '24 hours',
+    if_not_exists      boolean  default false)
+returns regclass
+language plpgsql
+as $$
+declare
+    place record := baton.parse_table_name(name, schema);
+begin
+    return baton.make_outbox(place.schema_name, place.table_name, jsonb_build_object(
+        'payload_type', payload_type, 'ordered', ordered, 'tenancy', tenancy,
+        'partition_interval', partition_interval, 'partition_bytes', partition_bytes, 'retention', retention,
+        'archive_for', archive_for, 'idempotency_window', idempotency_window), if_not_exists);
+end
+$$;
+comment on function baton.create_outbox(text, text, text, boolean, boolean, interval, bigint, interval, interval, interval, boolean)
+    is 'creates an outbox: a table to insert events into';
+
+-- Refuse options that make no sense, whether at creation or later.
+create function baton.check_outbox_options(options jsonb)
+returns void
+language plpgsql immutable
+as $$
+declare
+    option text;
+begin
+    if options ->> 'payload_type' is null or options ->> 'payload_type' not in ('jsonb', 'json', 'bytea', 'text') then
+        raise exception 'payload_type cannot be "%"', coalesce(options ->> 'payload_type', 'null')
+            using errcode = 'invalid_parameter_value', hint = 'use jsonb, json, bytea or text';
+    end if;
+    foreach option in array array['ordered', 'tenancy', 'idempotency_window'] loop
+        if options ->> option is null then
+            raise exception '% cannot be null', option using errcode = 'null_value_not_allowed';
+        end if;
+    end loop;
+    foreach option in array array['partition_interval', 'retention', 'archive_for', 'idempotency_window'] loop
+        if (options ->> option)::interval < interval '0' then
+            raise exception '% cannot be negative', option using errcode = 'invalid_parameter_value';
+        end if;
+    end loop;
+    if (options ->> 'partition_interval')::interval = interval '0' or (options ->> 'partition_bytes')::bigint <= 0 then
+        raise exception 'a partition needs some room' using errcode = 'invalid_parameter_value',
+            hint = 'give partition_interval or partition_bytes above zero, or null for no limit';
+    end if;
+end
+$$;
+comment on function baton.check_outbox_options(jsonb) is 'validates the options of create_outbox and alter_outbox';
+
+-- Create the table, its first partitions and its catalog rows.
+create function baton.make_outbox(schema_name text, table_name text, options jsonb, if_not_exists boolean)
+returns regclass
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    full_name constant text := format('%I.%I', schema_name, table_name);
+    relation regclass := to_regclass(full_name);
+    outbox baton.outboxes;
+begin
+    perform baton.check_outbox_options(options);
+    if to_regnamespace(quote_ident(schema_name)) is null then
+        raise exception 'there is no schema "%"', schema_name
+            using errcode = 'undefined_schema', hint = format('create it first: create schema %I', schema_name);
+    elsif not has_schema_privilege(baton.caller(), schema_name, 'create') then
+        raise exception 'permission denied for schema %', schema_name
+            using errcode = 'insufficient_privilege', hint = 'you need CREATE on the schema to make an outbox in it';
+    end if;
+    if relation is not null then
+        if if_not_exists and exists (select from baton.outboxes o where o.relation = make_outbox.relation) then
+            return relation;
+        end if;
+        raise exception 'the table % exists already', full_name
+            using errcode = 'duplicate_object',
+                  hint = case when exists (select from baton.outboxes o where o.relation = make_outbox.relation)
+                              then 'it is an outbox: publish into it, or pass if_not_exists => true'
+                              else 'take it in with baton.adopt_outbox(), or choose another name' end;
+    end if;
+    perform baton.check_identifier(table_name, 12);  -- partitions and archive add a suffix
+    execute format($sql$
+        create table %s (
+            xid             xid8        not null default pg_current_xact_id(),
+            id              bigint      generated always as identity,
+            event_id        uuid        not null default baton.uuid_v7(),
+            tenant_id       text        %s,
+            aggregate_type  text,
+            aggregate_id    text,
+            event_type      text        not null,
+            schema_version  int         not null default 1,
+            topic           text,
+            partition_key   text,
+            payload         %s,
+            headers         jsonb,
+            trace_id        text,
+            correlation_id  text,
+            causation_id    text,
+            idempotency_key text,
+            occurred_at     timestamptz not null default clock_timestamp(),
+            available_at    timestamptz,
+            primary key (id)
+        ) partition by range (id)$sql$,
+        full_name,
+        case when (options ->> 'tenancy')::boolean
+             then $d$not null default nullif(current_setting('baton.tenant_id', true), '')$d$ else '' end,
+        options ->> 'payload_type');
+    execute format('create index %I on %s (xid, id)', baton.derived_name(table_name, '_xid_idx'), full_name);
+    execute format('comment on table %s is %L', full_name, 'baton outbox: insert events here, in your own transaction');
+    relation := full_name::regclass;
+
+    insert into baton.outboxes (relation, payload_type, ordered, tenancy, partition_interval, partition_bytes, retention,
+                                archive_for, idempotency_window)
+    select make_outbox.relation, o.payload_type, o.ordered, o.tenancy, o.partition_interval, o.partition_bytes, o.retention,
+           o.archive_for, o.idempotency_window
+      from jsonb_populate_record(null::baton.outboxes, options) o
+    returning * into outbox;
+    insert into baton.outbox_eras (outbox_id, era, system_identifier)
+    values (outbox.outbox_id, 1, baton.system_identifier());
+    perform baton.add_partition(outbox), baton.add_partition(outbox);
+    update baton.outbox_partitions p set opened_at = clock_timestamp() where p.outbox_id = outbox.outbox_id and p.first_id = 1;
+    execute format('create trigger baton_doorbell after insert on %s for each statement execute function baton.ring_doorbell()', relation);
+    execute format('create trigger baton_idempotency before insert on %s for each row when (new.idempotency_key is not null)
+                    execute function baton.claim_idempotency_key(%L, %L)', relation, outbox.outbox_id, outbox.idempotency_window);
+    perform baton.grant_outbox(outbox);
+    return relation;
+end
+$$;
+comment on function baton.make_outbox(text, text, jsonb, boolean) is 'makes an outbox; called by create_outbox()';
+
+-- Add a partition after the last one. Attaching does not make writers wait.
+create function baton.add_partition(outbox baton.outboxes)
+returns void
+language plpgsql
+as $$
+declare
+    width constant bigint := 1000000000;  -- ids per partition: readable, and no log outgrows it
+    first bigint;
+    place record;
+    partition_name text;
+begin
+    select coalesce(max(p.end_id), 1) into first from baton.outbox_partitions p where p.outbox_id = outbox.outbox_id;
+    select n.nspname as schema_name, c.relname as table_name into place
+      from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace where c.oid = outbox.relation;
+    partition_name := format('%I.%I', place.schema_name, baton.derived_name(place.table_name, '_p' || first / width + 1));
+    execute format('create table %s (like %s including all excluding identity)', partition_name, outbox.relation);
+    execute format('alter table %s attach partition %s for values from (%s) to (%s)',
+                   outbox.relation, partition_name, first, (first / width + 1) * width);
+    insert into baton.outbox_partitions (outbox_id, first_id, end_id, relation)
+    values (outbox.outbox_id, first, (first / width + 1) * width, partition_name::regclass);
+end
+$$;
+comment on function baton.add_partition(baton.outboxes) is 'adds a partition ahead of the log';
+
+-- Give the roles what they need on one outbox, and separate its tenants.
+create function baton.grant_outbox(outbox baton.outboxes)
+returns void
+language plpgsql
+as $$
+declare
+    own_columns constant text := 'event_id, tenant_id, aggregate_type, aggregate_id, event_type, schema_version, topic, '
+        'partition_key, payload, headers, trace_id, correlation_id, causation_id, idempotency_key, occurred_at, available_at';
+    role_name text;
+begin
+    if to_regrole('baton_producer') is not null then
+        execute format('grant insert (%s), select (id) on %s to baton_producer', own_columns, outbox.relation);
+    end if;
+    foreach role_name in array array['baton_relay', 'baton_operator'] loop
+        if to_regrole(role_name) is not null then
+            execute format('grant select on %s to %I', outbox.relation, role_name);
+        end if;
+    end loop;
+    if outbox.tenancy then
+        execute format('alter table %s enable row level security', outbox.relation);
+        execute format($sql$create policy baton_tenant on %s
+            using (tenant_id = nullif(current_setting('baton.tenant_id', true), ''))
+            with check (tenant_id = nullif(current_setting('baton.tenant_id', true), ''))$sql$, outbox.relation);
+        foreach role_name in array array['baton_relay', 'baton_operator'] loop
+            if to_regrole(role_name) is not null then
+                execute format('create policy %I on %s for select to %I using (true)', role_name, outbox.relation, role_name);
+            end if;
+        end loop;
+    end if;
+end
+$$;
+comment on function baton.grant_outbox(baton.outboxes) is 'grants and row-level security of one outbox';
+
+-- Change options of an outbox; those not named stay.
+create function baton.alter_outbox(
+    name               text,
+    retention          interval default null,
+    archive_for        interval default null,
+    partition_interval interval default null,
+    partition_bytes    bigint   default null,
+    idempotency_window interval default null,
+    ordered            boolean  default null,
+    reset              text[]   default '{}')  -- options to set to null
+returns void
+language sql
+as $$
+    select baton.change_outbox(baton.resolve_table(name), jsonb_strip_nulls(jsonb_build_object(
+        'retention', retention, 'archive_for', archive_for, 'partition_interval', partition_interval,
+        'partition_bytes', partition_bytes, 'idempotency_window', idempotency_window, 'ordered', ordered)), reset)
+$$;
+comment on function baton.alter_outbox(text, interval, interval, interval, bigint, interval, boolean, text[])
+    is 'changes options of an outbox';
+
+-- Apply changed options.
+create function baton.change_outbox(relation regclass, changes jsonb, reset text[])
+returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    outbox baton.outboxes := baton.find_outbox(relation);
+    options jsonb;
+    name text;
+begin
+    foreach name in array reset loop
+        if name not in ('retention', 'archive_for', 'partition_interval', 'partition_bytes') then
+            raise exception 'option "%" cannot be reset', name using errcode = 'invalid_parameter_value',
+                hint = 'reset takes retention, archive_for, partition_interval and partition_bytes';
+        end if;
+        changes := changes || jsonb_build_object(name, null);
+    end loop;
+    options := to_jsonb(outbox) || changes;
+    perform baton.check_outbox_options(options);
+    update baton.outboxes o
+       set retention = n.retention, archive_for = n.archive_for, partition_interval = n.partition_interval,
+           partition_bytes = n.partition_bytes, idempotency_window = n.idempotency_window, ordered = n.ordered
+      from jsonb_populate_record(null::baton.outboxes, options) n
+     where o.outbox_id = outbox.outbox_id;
+    if changes ? 'idempotency_window' then
+        execute format('drop trigger baton_idempotency on %s', relation);
+        execute format('create trigger baton_idempotency before insert on %s for each row when (new.idempotency_key is not null)
+                        execute function baton.claim_idempotency_key(%L, %L)', relation, outbox.outbox_id,
+                       changes ->> 'idempotency_window');
+    end if;
+    perform baton.record_action('alter_outbox', relation::text, changes);
+end
+$$;
+comment on function baton.change_outbox(regclass, jsonb, text[]) is 'applies alter_outbox()';
+
+-- Drop an outbox and its events. With groups on it only when asked to cascade.
+create function baton.drop_outbox(name text, if_exists boolean default false, cascade boolean default false)
+returns boolean
+language plpgsql
+as $$
+begin
+    if if_exists and to_regclass(name) is null then
+        return false;
+    end if;
+    return baton.remove_outbox(baton.resolve_table(name), cascade);
+end
+$$;
+comment on function baton.drop_outbox(text, boolean, boolean) is 'drops an outbox with all its events';
+
+-- Drop the tables and catalog rows of an outbox.
+create function baton.remove_outbox(relation regclass, cascade boolean)
+returns boolean
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    outbox baton.outboxes := baton.find_outbox(relation);
+    groups text;
+    archive regclass := baton.archive_of(outbox);
+begin
+    select string_agg(quote_ident(g.group_name), ', ' order by g.group_name) into groups
+      from baton.consumer_groups g where g.outbox_id = outbox.outbox_id;
+    if groups is not null and not cascade then
+        raise exception 'cannot drop outbox %: it has consumer groups', relation
+            using errcode = 'dependent_objects_still_exist', detail = 'groups: ' || groups,
+                  hint = 'drop them with baton.drop_consumer_group(), or pass cascade => true';
+    end if;
+    perform baton.record_action('drop_outbox', relation::text, jsonb_build_object('groups', groups));
+    delete from baton.outboxes o where o.outbox_id = outbox.outbox_id;
+    if archive is not null then
+        execute format('drop table %s', archive);
+    end if;
+    execute format('drop table %s', relation);
+    return true;
+end
+$$;
+comment on function baton.remove_outbox(regclass, boolean) is 'drops an outbox; called by drop_outbox()';
+
+-- The archive table of an outbox, null when it has none.
+create function baton.archive_of(outbox baton.outboxes)
+returns regclass
+language sql stable
+as $$
+    select to_regclass(format('%I.%I', n.nspname, baton.derived_name(c.relname, '_archive')))
+      from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+     where c.oid = outbox.relation
+$$;
+comment on function baton.archive_of(baton.outboxes) is 'archive table of an outbox';
+
+select baton.declare_privileges('execute', '{baton_operator}',
+    '{create_outbox,make_outbox,alter_outbox,change_outbox,drop_outbox,remove_outbox}');

@@ -1,0 +1,122 @@
+-- Parking: an event that cannot go now steps aside and the group moves on.
+--
+--   scheduled -> (due) -> leased -> settled          retry -> (due) -> leased -> settled | retry | dead
+--   blocked   -> retry, when no earlier event of its key is parked any more
+--   dead      -> retry by replay_dead_letters(), gone by discard_dead_letters()
+
+-- How long to wait before the next attempt: doubling, capped, with a fifth of jitter.
+create function baton.retry_delay(retry_base interval, retry_limit interval, attempt int)
+returns interval
+language sql volatile
+as $$ select least(retry_base * 2 ^ least(attempt - 1, 30), retry_limit) * (0.8 + 0.4 * random()) $$;
+comment on function baton.retry_delay(interval, interval, int) is 'delay before the next attempt';
+
+-- Copy an event out of the log, so that the log need not keep it.
+create function baton.copy_event(outbox baton.outboxes, id bigint)
+returns jsonb
+language plpgsql stable
+as $$
+declare
+    copy jsonb;
+begin
+    execute format('select to_jsonb(e) - ''xid'' from %s e where id = $1', outbox.relation) into copy using id;
+    return copy;
+end
+$$;
+comment on function baton.copy_event(baton.outboxes, bigint) is 'an event of the log as JSON';
+
+-- Whether a parked event stops later ones of its key.
+create function baton.blocks_key(g baton.consumer_groups, state text)
+returns boolean
+language sql immutable
+as $$ select g.ordered and (state in ('retry', 'blocked') or state = 'dead' and g.on_poison <> 'park') $$;
+comment on function baton.blocks_key(baton.consumer_groups, text) is 'whether a parked event holds back its key';
+
+-- Park events that a consumer failed; the last attempt, or a permanent error, makes them dead.
+create function baton.park(outbox baton.outboxes, g baton.consumer_groups, ids bigint[], keys text[], attempts int[],
+                           error text, permanent boolean)
+returns void
+language plpgsql
+as $$
+begin
+    insert into baton.parked as p (group_id, id, state, key, attempt, due_at, error, event)
+    select g.group_id, f.id, case when f.dead then 'dead' when f.place > 1 then 'blocked' else 'retry' end, f.key, f.attempt,
+           clock_timestamp() + baton.retry_delay(g.retry_base, g.retry_limit, f.attempt), park.error,
+           case when f.dead then baton.copy_event(outbox, f.id) end
+      from (select u.id, u.key, u.attempt, permanent or u.attempt >= g.max_attempts as dead,
+                   case when g.ordered and u.key is not null
+                        then row_number() over (partition by u.key, permanent or u.attempt >= g.max_attempts order by u.id) else 1 end as place
+              from unnest(ids, keys, attempts) as u (id, key, attempt)) f
+    on conflict (group_id, id) do update
+       set state = excluded.state, attempt = excluded.attempt, due_at = excluded.due_at, error = excluded.error,
+           event = coalesce(p.event, excluded.event), lease_token = null, consumer_id = null, leased_until = null,
+           parked_at = clock_timestamp();
+    perform baton.alert('dead_letter', g.group_name, jsonb_build_object('id', p.id, 'error', left(p.error, 500), 'attempt', p.attempt))
+       from baton.parked p where p.group_id = g.group_id and p.id = any (ids) and p.state = 'dead';
+end
+$$;
+comment on function baton.park(baton.outboxes, baton.consumer_groups, bigint[], text[], int[], text, boolean)
+    is 'parks failed events as retry or dead';
+
+-- Let the first blocked event of each key go when nothing before it holds the key any more.
+create function baton.unblock_keys(g baton.consumer_groups, keys text[])
+returns void
+language sql
+as $$
+    update baton.parked p
+       set state = 'retry', due_at = clock_timestamp()
+      from (select distinct k from unnest(keys) k where k is not null) wanted
+     cross join lateral (select q.parked_id, q.state from baton.parked q
+                          where q.group_id = g.group_id and q.key = wanted.k and baton.blocks_key(g, q.state)
+                          order by q.id limit 1) head
+     where p.parked_id = head.parked_id and head.state = 'blocked'
+$$;
+comment on function baton.unblock_keys(baton.consumer_groups, text[]) is 'makes the first blocked event of each key due';
+
+-- Lease parked events that are due, with what waits behind them for the same key, in id order.
+create function baton.lease_parked(g baton.consumer_groups, consumer_id text, token uuid, until timestamptz, batch int)
+returns setof baton.parked
+language sql
+as $$
+    with due as (
+        select p.parked_id, p.key, p.id
+          from baton.parked p
+         where p.group_id = g.group_id and p.state in ('scheduled', 'retry') and p.due_at <= clock_timestamp()
+           and (p.lease_token is null or p.leased_until < clock_timestamp())
+         order by p.due_at, p.id limit batch
+    ), chain as (  -- a key's blocked events travel behind the one that is due
+        select p.parked_id
+          from (select key, min(id) as id from due where key is not null group by key) head
+          join baton.parked p on p.group_id = g.group_id and p.key = head.key and p.id > head.id and p.state = 'blocked'
+         where g.ordered and (p.lease_token is null or p.leased_until < clock_timestamp())
+           and exists (select from due join baton.parked r using (parked_id) where r.key = p.key and r.state = 'retry')
+           and not exists (select from baton.parked q where q.group_id = g.group_id and q.key = p.key and q.state = 'dead'
+                              and q.id < p.id and g.on_poison <> 'park')
+    ), chosen as (
+        select p.parked_id from baton.parked p
+         where p.parked_id in (select d.parked_id from due d union select c.parked_id from chain c)
+         order by p.id limit batch for update
+    )
+    update baton.parked p
+       set lease_token = token, consumer_id = lease_parked.consumer_id, leased_until = until, attempt = p.attempt + 1
+      from chosen where p.parked_id = chosen.parked_id
+    returning p.*
+$$;
+comment on function baton.lease_parked(baton.consumer_groups, text, uuid, timestamptz, int) is 'leases due parked events';
+
+-- Read parked events back: from their own copy, or from the log.
+create function baton.parked_events(outbox baton.outboxes, leased baton.parked[])
+returns setof baton.polled_event
+language plpgsql stable
+as $$
+begin
+    return query execute format($sql$
+        select %2$s, p.attempt, p.lease_token
+          from unnest($1) p
+         cross join lateral (select * from %1$s l where p.event is null and l.id = p.id
+                             union all
+                             select * from jsonb_populate_record(null::%1$s, p.event) where p.event is not null) e
+         order by e.id$sql$, outbox.relation, baton.event_columns(outbox.payload_type)) using leased;
+end
+$$;
+comment on function baton.parked_events(baton.outboxes, baton.parked[]) is 'parked events as consumers get them';

@@ -1,0 +1,291 @@
+-- Polling: lease the next events of a group to a consumer.
+
+-- Whether a poll of the group could give anything. Writes nothing and draws no transaction id.
+create function baton.has_work(outbox baton.outboxes, g baton.consumer_groups)
+returns boolean
+language plpgsql volatile
+as $$
+declare
+    at baton.group_positions;
+    last_era int;
+begin
+    if exists (select from baton.pieces p where p.group_id = g.group_id
+                  and (p.lease_token is null or p.leased_until < clock_timestamp()))
+       or exists (select from baton.parked p where p.group_id = g.group_id and p.state in ('scheduled', 'retry')
+                     and p.due_at <= clock_timestamp() and (p.lease_token is null or p.leased_until < clock_timestamp())) then
+        return true;
+    end if;
+    select * into at from baton.group_positions p where p.group_id = g.group_id;
+    if at.window_open then
+        return true;
+    end if;
+    select max(e.era) into last_era from baton.outbox_eras e where e.outbox_id = outbox.outbox_id;
+    return at.era < last_era or not (baton.open_window(outbox, g.group_id, 0, at.era, at.seen) is null);
+end
+$$;
+comment on function baton.has_work(baton.outboxes, baton.consumer_groups) is 'whether a poll could give anything; read-only';
+
+-- Lanes of 64 that a consumer may take: its own first, then up to `room` free ones, starting at a place of its own.
+create function baton.pick_lanes(free bigint, held bigint, room int, consumer_id text)
+returns bigint
+language sql immutable
+as $$
+    select (held & free) | coalesce((
+        select bit_or(1::bigint << l.lane) from (
+            select lane from generate_series(0, 63) lane
+             where free & ~held & (1::bigint << lane) <> 0
+             order by (lane + hashtext(consumer_id)) & 63
+             limit greatest(room, 0)) l), 0)
+$$;
+comment on function baton.pick_lanes(bigint, bigint, int, text) is 'which lanes a consumer takes';
+
+-- Note a consumer's poll; counts those who poll the group now, this one included.
+create function baton.note_poll(g baton.consumer_groups, consumer_id text)
+returns int
+language plpgsql
+as $$
+declare
+    others int;
+begin
+    insert into baton.consumers as c (group_id, consumer_id) values (g.group_id, note_poll.consumer_id)
+    on conflict on constraint consumers_pkey do update
+       set last_poll_at = clock_timestamp(), last_heartbeat_at = clock_timestamp(), unhealthy_since = null, reaped_at = null
+     where c.last_poll_at < clock_timestamp() - interval '2 seconds' or c.reaped_at is not null;
+    select count(*) into others from baton.consumers c
+     where c.group_id = g.group_id and c.consumer_id <> note_poll.consumer_id
+       and (c.last_poll_at > clock_timestamp() - interval '5 seconds'
+            or exists (select from baton.pieces p where p.group_id = g.group_id and p.consumer_id = c.consumer_id
+                          and p.leased_until >= clock_timestamp()));
+    return others + 1;
+end
+$$;
+comment on function baton.note_poll(baton.consumer_groups, text) is 'registers a poll and counts the active consumers';
+
+-- Put a carved or split stretch aside until somebody can take it.
+create function baton.leave_piece(group_id int, window_number bigint, after_id bigint, upto_id bigint, lanes bigint, attempt int)
+returns void
+language sql
+as $$
+    insert into baton.pieces (group_id, window_number, after_id, upto_id, lanes, attempt) values ($1, $2, $3, $4, $5, $6)
+$$;
+comment on function baton.leave_piece(int, bigint, bigint, bigint, bigint, int) is 'adds a piece that waits for a taker';
+
+-- Take an event aside when it cannot go now; true when it was taken aside.
+create function baton.step_aside(g baton.consumer_groups, id bigint, key text, available_at timestamptz)
+returns boolean
+language plpgsql
+as $$
+begin
+    if available_at > clock_timestamp() then
+        insert into baton.parked (group_id, id, state, key, attempt, due_at)
+        values (g.group_id, step_aside.id, 'scheduled', step_aside.key, 0, step_aside.available_at);
+        return true;
+    end if;
+    if g.ordered and step_aside.key is not null and exists (
+        select from baton.parked p where p.group_id = g.group_id and p.key = step_aside.key and baton.blocks_key(g, p.state)) then
+        insert into baton.parked (group_id, id, state, key, attempt, due_at)
+        values (g.group_id, step_aside.id, 'blocked', step_aside.key, 0, clock_timestamp());
+        return true;
+    end if;
+    return false;
+end
+$$;
+comment on function baton.step_aside(baton.consumer_groups, bigint, text, timestamptz) is 'parks an event that is not due or whose key is blocked';
+
+-- Lease the next events to a consumer. Rows come in delivery order and all carry one lease token.
+create function baton.poll_outbox(group_name text, consumer_id text, batch_size int default 100, visibility_seconds int default 30)
+returns setof baton.polled_event
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    everything constant bigint := 9223372036854775807;
+    g baton.consumer_groups := baton.find_group(group_name);
+    outbox baton.outboxes;
+    at baton.group_positions;
+    w baton.windows;             -- the window at hand
+    p baton.pieces;              -- the piece at hand
+    todo baton.pieces[];         -- pieces without a taker
+    e record;
+    token constant uuid := gen_random_uuid();
+    until timestamptz;
+    room int := batch_size;      -- events that may still be given
+    held bigint := 0;            -- lanes that this consumer has
+    busy bigint := 0;            -- lanes that are not to be taken
+    lanes_room int;              -- lanes that it may take in addition
+    open_lanes bigint;
+    given_lanes bigint;
+    wait_lanes bigint;
+    wait_upto bigint;
+    last_given bigint;
+    last_read bigint;
+    reads int;
+    next_piece int := 1;
+    carving boolean;
+    moved boolean := false;
+    any_parked boolean;
+begin
+    perform baton.check_consumer(consumer_id);
+    if coalesce(batch_size, 0) < 1 or coalesce(visibility_seconds, 0) < 1 then
+        raise exception 'batch_size and visibility_seconds must be at least 1' using errcode = 'invalid_parameter_value';
+    end if;
+    select * into outbox from baton.outboxes o where o.outbox_id = g.outbox_id;
+    if not exists (select from pg_class c where c.oid = outbox.relation) then
+        raise exception 'the table of the outbox of group "%" is gone', group_name
+            using errcode = 'undefined_table', hint = 'it was dropped without baton.drop_outbox(): drop the group, or restore the table';
+    end if;
+    perform baton.verify_era(outbox.relation);
+    if not baton.has_work(outbox, g) then
+        if not exists (select from baton.consumers c where c.group_id = g.group_id and c.consumer_id = poll_outbox.consumer_id) then
+            perform baton.note_poll(g, consumer_id);
+        end if;
+        return;
+    end if;
+    select * into at from baton.group_positions gp where gp.group_id = g.group_id for no key update;
+    if not found then
+        return;  -- dropped while we looked
+    elsif at.owned_until > clock_timestamp() then
+        raise exception 'consumer group "%" is worked by relay "%"', group_name, at.owner
+            using errcode = 'BT003', hint = 'stop its pipeline, or use a group of your own';
+    end if;
+    until := clock_timestamp() + make_interval(secs => visibility_seconds);
+    lanes_room := ceil(64.0 / baton.note_poll(g, consumer_id));
+
+    return query select * from baton.parked_events(outbox, array(
+        select l from baton.lease_parked(g, consumer_id, token, until, room) l));
+    get diagnostics reads = row_count;
+    room := room - reads;
+    any_parked := exists (select from baton.parked q where q.group_id = g.group_id);
+
+    if g.ordered then
+        select coalesce(bit_or(q.lanes) filter (where q.consumer_id = poll_outbox.consumer_id), 0),
+               coalesce(bit_or(q.lanes) filter (where q.consumer_id <> poll_outbox.consumer_id), 0)
+          into held, busy
+          from baton.pieces q where q.group_id = g.group_id and q.leased_until >= clock_timestamp();
+        lanes_room := lanes_room - baton.count_lanes(held);
+    end if;
+    todo := array(select q from baton.pieces q
+                   where q.group_id = g.group_id and (q.lease_token is null or q.leased_until < clock_timestamp())
+                   order by q.window_number, q.after_id, q.piece_id);
+
+    while room > 0 loop
+        carving := next_piece > cardinality(todo);
+        if carving then
+            open_lanes := case when g.ordered then baton.pick_lanes(~busy, held, lanes_room, consumer_id) else -1 end;
+            exit when open_lanes = 0 or next_piece > 64;
+            if not at.window_open then
+                w := baton.open_window(outbox, g.group_id, at.window_number + 1, at.era, at.seen);
+                if w is null then
+                    exit when not exists (select from baton.outbox_eras x where x.outbox_id = outbox.outbox_id and x.era > at.era);
+                    at.era := at.era + 1;
+                    at.seen := '3:3:';
+                    moved := true;
+                    continue;
+                end if;
+                insert into baton.windows select w.*;
+                at.window_open := true;
+                at.window_number := w.window_number;
+                at.after_id := 0;
+                moved := true;
+            elsif w.window_number is distinct from at.window_number then
+                w := baton.load_window(outbox, g.group_id, at.window_number);
+            end if;
+            p := null;
+            p.after_id := at.after_id;
+            p.upto_id := everything;
+            p.attempt := 1;
+        else
+            p := todo[next_piece];
+            next_piece := next_piece + 1;
+            open_lanes := case when g.ordered then baton.pick_lanes(p.lanes & ~busy, held, lanes_room, consumer_id) else p.lanes end;
+            if open_lanes = 0 then
+                busy := busy | p.lanes;
+                continue;
+            end if;
+            if w.window_number is distinct from p.window_number then
+                w := baton.load_window(outbox, g.group_id, p.window_number);
+            end if;
+            if p.lease_token is not null then
+                p.attempt := p.attempt + 1;
+            end if;
+        end if;
+        if pg_current_wal_flush_lsn() < w.flushed_at then
+            perform baton.flush_wal_up_to(w.flushed_at);
+        end if;
+
+        reads := 0;
+        given_lanes := 0;
+        wait_lanes := 0;
+        last_given := null;
+        for e in select * from baton.read_window(outbox, g, w, p.after_id, p.upto_id, room) loop
+            reads := reads + 1;
+            last_read := e.id;
+            if any_parked and exists (select from baton.parked q where q.group_id = g.group_id and q.id = e.id) then
+                continue;
+            elsif open_lanes & (1::bigint << e.lane) = 0 then
+                wait_lanes := wait_lanes | (1::bigint << e.lane);
+                wait_upto := e.id;
+                continue;
+            elsif (any_parked or e.available_at is not null) and baton.step_aside(g, e.id, e.key, e.available_at) then
+                any_parked := true;
+                continue;
+            end if;
+            given_lanes := given_lanes | (1::bigint << e.lane);
+            last_given := e.id;
+            return next (e.id, e.event_id, e.tenant_id, e.aggregate_type, e.aggregate_id, e.event_type, e.schema_version,
+                         e.topic, e.partition_key, e.payload, e.headers, e.trace_id, e.correlation_id, e.causation_id,
+                         e.occurred_at, e.payload_bytes, p.attempt, token)::baton.polled_event;
+        end loop;
+
+        if not carving then
+            delete from baton.pieces q where q.piece_id = p.piece_id;
+            if p.lanes & ~open_lanes <> 0 then
+                perform baton.leave_piece(g.group_id, p.window_number, p.after_id, p.upto_id, p.lanes & ~open_lanes, p.attempt);
+            end if;
+            if reads = room and last_read < p.upto_id then  -- more than there is room for
+                perform baton.leave_piece(g.group_id, p.window_number, last_read, p.upto_id, open_lanes, p.attempt);
+            end if;
+            busy := busy | (p.lanes & ~open_lanes);
+        else
+            if wait_lanes <> 0 then
+                perform baton.leave_piece(g.group_id, w.window_number, at.after_id, wait_upto, wait_lanes, 1);
+                busy := busy | wait_lanes;
+                next_piece := next_piece + 1;  -- counts against the limit of pieces under way
+            end if;
+            if reads < room then
+                at.seen := w.sight;
+                at.window_open := false;
+            end if;
+            at.after_id := case when reads > 0 then last_read else at.after_id end;
+            moved := true;
+        end if;
+        if last_given is not null then
+            insert into baton.pieces (group_id, window_number, after_id, upto_id, lanes, attempt, lease_token, consumer_id, leased_until)
+            values (g.group_id, w.window_number, p.after_id, last_given, case when g.ordered then given_lanes else -1 end,
+                    p.attempt, token, poll_outbox.consumer_id, until);
+            lanes_room := lanes_room - baton.count_lanes(given_lanes & ~held);
+            held := held | given_lanes;
+        end if;
+        room := room - reads;
+    end loop;
+
+    if moved then
+        update baton.group_positions gp
+           set era = at.era, seen = at.seen, window_number = at.window_number, window_open = at.window_open, after_id = at.after_id
+         where gp.group_id = g.group_id;
+        delete from baton.windows x
+         where x.group_id = g.group_id and (x.window_number < at.window_number or not at.window_open)
+           and not exists (select from baton.pieces q where q.group_id = g.group_id and q.window_number = x.window_number);
+    end if;
+end
+$$;
+comment on function baton.poll_outbox(text, text, int, int) is 'leases the next events of a group to a consumer';
+
+-- Count the lanes of a set.
+create function baton.count_lanes(lanes bigint)
+returns int
+language sql immutable
+as $$ select length(replace(lanes::bit(64)::text, '0', '')) $$;
+comment on function baton.count_lanes(bigint) is 'how many lanes a set has';
+
+select baton.declare_privileges('execute', '{baton_consumer,baton_relay,baton_operator}', '{poll_outbox}');

@@ -1,0 +1,205 @@
+-- Publishing: an event is one insert. These functions are for those who do not write it themselves.
+
+-- Note an idempotency key; a key used within its window makes the insert a no-op.
+create function baton.claim_idempotency_key()
+returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    insert into baton.idempotency_keys as k (outbox_id, key, id, expires_at)
+    values (tg_argv[0]::int, coalesce(new.tenant_id || ':', '') || new.idempotency_key, new.id,
+            clock_timestamp() + tg_argv[1]::interval)
+    on conflict (outbox_id, key) do update set id = excluded.id, expires_at = excluded.expires_at
+     where k.expires_at <= clock_timestamp();
+    if not found then
+        return null;
+    end if;
+    return new;
+end
+$$;
+comment on function baton.claim_idempotency_key() is 'row trigger: an event with a key used before is not inserted again';
+
+-- Return the id of the event that used an idempotency key first.
+create function baton.find_idempotent(relation regclass, tenant_id text, idempotency_key text)
+returns bigint
+language sql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+    select k.id from baton.idempotency_keys k join baton.outboxes o using (outbox_id)
+     where o.relation = $1 and k.key = coalesce($2 || ':', '') || $3
+$$;
+comment on function baton.find_idempotent(regclass, text, text) is 'id of the event that used a key first';
+
+-- The type of an outbox's payload column.
+create function baton.payload_type_of(relation regclass)
+returns text
+language sql stable
+as $$
+    select format_type(a.atttypid, null) from pg_catalog.pg_attribute a
+     where a.attrelid = $1 and a.attname = 'payload' and not a.attisdropped
+$$;
+comment on function baton.payload_type_of(regclass) is 'type of the payload column of an outbox';
+
+-- Insert the events of a JSON array whose payloads are under "payload"; returns their ids in order.
+create function baton.publish_events(relation regclass, events jsonb)
+returns setof bigint
+language plpgsql
+as $$
+begin
+    if not baton.setting('outbox_enabled')::boolean then
+        raise exception 'publishing is switched off'
+            using errcode = 'BT005', hint = 'an operator set outbox_enabled to off: select baton.set_setting(''outbox_enabled'', ''on'')';
+    end if;
+    if exists (select from jsonb_array_elements(events) e where jsonb_typeof(e) <> 'object' or e ->> 'event_type' is null) then
+        raise exception 'an event needs an event_type' using errcode = 'null_value_not_allowed',
+            hint = 'each event is an object like {"event_type": "order.placed", "payload": {...}}';
+    end if;
+    return query execute format($sql$
+        insert into %s (event_id, tenant_id, aggregate_type, aggregate_id, event_type, schema_version, topic, partition_key,
+                        payload, headers, trace_id, correlation_id, causation_id, idempotency_key, occurred_at, available_at)
+        select coalesce((e ->> 'event_id')::uuid, baton.uuid_v7()),
+               coalesce(e ->> 'tenant_id', nullif(current_setting('baton.tenant_id', true), '')),
+               e ->> 'aggregate_type', e ->> 'aggregate_id', e ->> 'event_type', coalesce((e ->> 'schema_version')::int, 1),
+               e ->> 'topic', e ->> 'partition_key', %s, e -> 'headers', e ->> 'trace_id', e ->> 'correlation_id',
+               e ->> 'causation_id', e ->> 'idempotency_key',
+               coalesce((e ->> 'occurred_at')::timestamptz, clock_timestamp()), (e ->> 'available_at')::timestamptz
+          from jsonb_array_elements($1) with ordinality as events (e, n) order by n
+        returning id$sql$, relation,
+        case baton.payload_type_of(relation) when 'jsonb' then $e$e -> 'payload'$e$
+             when 'json' then $e$(e -> 'payload')::json$e$ when 'bytea' then $e$(e ->> 'payload')::bytea$e$
+             else $e$e ->> 'payload'$e$ end) using events;
+end
+$$;
+comment on function baton.publish_events(regclass, jsonb) is 'inserts an array of events; called by publish_many()';
+
+-- Publish one event and return its id, or the first one's when its idempotency key was used before.
+create function baton.publish_event(relation regclass, event jsonb)
+returns bigint
+language plpgsql
+as $$
+declare
+    new_id bigint;
+begin
+    select * into new_id from baton.publish_events(relation, jsonb_build_array(event));
+    if new_id is null then
+        new_id := baton.find_idempotent(relation, coalesce(event ->> 'tenant_id', nullif(current_setting('baton.tenant_id', true), '')),
+                                        event ->> 'idempotency_key');
+    end if;
+    return new_id;
+end
+$$;
+comment on function baton.publish_event(regclass, jsonb) is 'inserts one event; called by publish()';
+
+-- Write a payload of any type as the JSON value that publish_events() reads.
+create function baton.payload_as_json(relation regclass, payload anyelement)
+returns jsonb
+language plpgsql stable
+as $$
+declare
+    wanted constant text := baton.payload_type_of(relation);
+    given constant text := pg_typeof(payload)::text;
+begin
+    if wanted in ('jsonb', 'json') and given = 'text' then
+        return payload::text::jsonb;
+    elsif wanted in ('jsonb', 'json') and given <> 'bytea' or wanted = 'text' and given = 'text' or wanted = 'bytea' and given in ('bytea', 'text') then
+        return to_jsonb(payload);
+    elsif wanted = 'text' and given <> 'bytea' then
+        return to_jsonb(payload::text);
+    end if;
+    raise exception 'the payload is of type %, the outbox % takes %', given, relation, wanted
+        using errcode = 'datatype_mismatch', hint = 'pass the payload in the type that the outbox was created with';
+end
+$$;
+comment on function baton.payload_as_json(regclass, anyelement) is 'carries a payload of any type through JSON';
+
+-- Publish an event. A payload given as text is read as JSON where the outbox holds JSON.
+create function baton.publish(
+    outbox          text,
+    event_type      text,
+    payload         text,
+    aggregate_type  text        default null,
+    aggregate_id    text        default null,
+    topic           text        default null,
+    partition_key   text        default null,
+    headers         jsonb       default null,
+    tenant_id       text        default null,
+    trace_id        text        default null,
+    correlation_id  text        default null,
+    causation_id    text        default null,
+    idempotency_key text        default null,
+    schema_version  int         default 1,
+    occurred_at     timestamptz default null,
+    available_at    timestamptz default null,
+    event_id        uuid        default null)
+returns bigint
+language sql
+as $$
+    select baton.publish_event(baton.resolve_table(outbox), jsonb_build_object(
+        'event_type', event_type, 'payload', baton.payload_as_json(baton.resolve_table(outbox), payload),
+        'aggregate_type', aggregate_type, 'aggregate_id', aggregate_id, 'topic', topic, 'partition_key', partition_key,
+        'headers', headers, 'tenant_id', tenant_id, 'trace_id', trace_id, 'correlation_id', correlation_id,
+        'causation_id', causation_id, 'idempotency_key', idempotency_key, 'schema_version', schema_version,
+        'occurred_at', occurred_at, 'available_at', available_at, 'event_id', event_id))
+$$;
+comment on function baton.publish(text, text, text, text, text, text, text, jsonb, text, text, text, text, text, int, timestamptz, timestamptz, uuid)
+    is 'publishes an event in your transaction; returns its id';
+
+-- Publish an event whose payload is jsonb, json or bytea.
+create function baton.publish(
+    outbox          text,
+    event_type      text,
+    payload         anyelement,
+    aggregate_type  text        default null,
+    aggregate_id    text        default null,
+    topic           text        default null,
+    partition_key   text        default null,
+    headers         jsonb       default null,
+    tenant_id       text        default null,
+    trace_id        text        default null,
+    correlation_id  text        default null,
+    causation_id    text        default null,
+    idempotency_key text        default null,
+    schema_version  int         default 1,
+    occurred_at     timestamptz default null,
+    available_at    timestamptz default null,
+    event_id        uuid        default null)
+returns bigint
+language sql
+as $$
+    select baton.publish_event(baton.resolve_table(outbox), jsonb_build_object(
+        'event_type', event_type, 'payload', baton.payload_as_json(baton.resolve_table(outbox), payload),
+        'aggregate_type', aggregate_type, 'aggregate_id', aggregate_id, 'topic', topic, 'partition_key', partition_key,
+        'headers', headers, 'tenant_id', tenant_id, 'trace_id', trace_id, 'correlation_id', correlation_id,
+        'causation_id', causation_id, 'idempotency_key', idempotency_key, 'schema_version', schema_version,
+        'occurred_at', occurred_at, 'available_at', available_at, 'event_id', event_id))
+$$;
+comment on function baton.publish(text, text, anyelement, text, text, text, text, jsonb, text, text, text, text, text, int, timestamptz, timestamptz, uuid)
+    is 'publishes an event in your transaction; returns its id';
+
+-- Publish an array of events in one statement; returns their ids in order, the first one's id where a key was used before.
+create function baton.publish_many(outbox text, events jsonb)
+returns setof bigint
+language plpgsql
+as $$
+declare
+    relation constant regclass := baton.resolve_table(outbox);
+    event jsonb;
+begin
+    if events is null or jsonb_typeof(events) <> 'array' then
+        raise exception 'events must be a JSON array of objects'
+            using errcode = 'invalid_parameter_value', hint = 'like [{"event_type": "order.placed", "payload": {...}}, ...]';
+    end if;
+    if jsonb_path_exists(events, '$[*].idempotency_key') then
+        for event in select jsonb_array_elements(events) loop
+            return next baton.publish_event(relation, event);
+        end loop;
+    else
+        return query select * from baton.publish_events(relation, events);
+    end if;
+end
+$$;
+comment on function baton.publish_many(text, jsonb) is 'publishes an array of events; returns their ids in order';
+
+select baton.declare_privileges('execute', '{baton_producer,baton_operator}',
+    '{publish,publish_many,publish_event,publish_events,payload_type_of,payload_as_json,find_idempotent}');

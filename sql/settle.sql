@@ -1,0 +1,309 @@
+-- Settling: what becomes of leased events.
+
+-- Lock a group's position, so that polls, commits and failures of its members come one after the other.
+create function baton.lock_position(g baton.consumer_groups)
+returns void
+language sql
+as $$ select from baton.group_positions p where p.group_id = g.group_id for no key update $$;
+comment on function baton.lock_position(baton.consumer_groups) is 'serialises the members of a group';
+
+-- Raise BT001: the lease is gone.
+create function baton.raise_lease_lost(group_name text, consumer_id text)
+returns void
+language plpgsql
+as $$
+begin
+    raise exception 'consumer "%" has lost its lease in group "%"', consumer_id, group_name
+        using errcode = 'BT001',
+              detail = 'the lease ran out and its events went to another consumer, or the group was sought',
+              hint = 'stop handling these events and poll again; use a longer visibility or baton.extend_lease()';
+end
+$$;
+comment on function baton.raise_lease_lost(text, text) is 'raises BT001';
+
+-- The pieces that a consumer holds, of one lease or of all, in delivery order.
+create function baton.held_pieces(g baton.consumer_groups, consumer_id text, token uuid)
+returns setof baton.pieces
+language sql stable
+as $$
+    select * from baton.pieces p
+     where p.group_id = g.group_id and p.consumer_id = held_pieces.consumer_id and p.lease_token is not null
+       and (token is null or p.lease_token = token)
+     order by p.window_number, p.after_id, p.piece_id
+$$;
+comment on function baton.held_pieces(baton.consumer_groups, text, uuid) is 'pieces leased to a consumer';
+
+-- The events of a piece that are still to be settled.
+create function baton.piece_events(outbox baton.outboxes, g baton.consumer_groups, p baton.pieces)
+returns table (id bigint, key text)
+language sql volatile
+as $$
+    select e.id, e.key
+      from baton.read_window(outbox, g, baton.load_window(outbox, g.group_id, p.window_number), p.after_id, p.upto_id, 2147483647) e
+     where p.lanes & (1::bigint << e.lane) <> 0
+       and not exists (select from baton.parked q where q.group_id = g.group_id and q.id = e.id)
+     order by e.id
+$$;
+comment on function baton.piece_events(baton.outboxes, baton.consumer_groups, baton.pieces) is 'unsettled events of a piece';
+
+-- Settle what a consumer holds, in delivery order, up to and including the event with that id.
+-- True when something was settled; false, with a warning, when it had been settled before.
+create function baton.commit_offset(group_name text, consumer_id text, last_offset bigint, lease_token uuid default null)
+returns boolean
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    g baton.consumer_groups := baton.find_group(group_name);
+    outbox baton.outboxes;
+    c baton.consumers;
+    p baton.pieces;
+    target baton.pieces;
+    in_parked boolean;
+    keys text[];
+    held boolean := false;
+begin
+    perform baton.check_consumer(consumer_id);
+    if last_offset is null then
+        raise exception 'last_offset is needed' using errcode = 'null_value_not_allowed';
+    end if;
+    perform baton.lock_position(g);
+    select * into outbox from baton.outboxes o where o.outbox_id = g.outbox_id;
+    in_parked := exists (select from baton.held_parked(g, consumer_id, commit_offset.lease_token) q where q.id = last_offset);
+    if not in_parked then
+        for p in select * from baton.held_pieces(g, consumer_id, commit_offset.lease_token) loop
+            held := true;
+            if last_offset > p.after_id and last_offset <= p.upto_id
+               and exists (select from baton.piece_events(outbox, g, p) e where e.id = last_offset) then
+                target := p;
+                exit;
+            end if;
+        end loop;
+    end if;
+    if target.piece_id is null and not in_parked then
+        return baton.refuse_commit(g, consumer_id, last_offset, commit_offset.lease_token, held);
+    end if;
+
+    with settled as (
+        delete from baton.parked q
+         using baton.held_parked(g, consumer_id, commit_offset.lease_token) h
+         where q.parked_id = h.parked_id and (not in_parked or h.id <= last_offset)
+        returning q.key
+    )
+    select array_agg(s.key) into keys from settled s where s.key is not null;
+    if keys is not null then
+        perform baton.unblock_keys(g, keys);
+    end if;
+    if target.piece_id is not null then
+        delete from baton.pieces q
+         using baton.held_pieces(g, consumer_id, commit_offset.lease_token) h
+         where q.piece_id = h.piece_id
+           and (h.window_number, h.after_id, h.piece_id) <= (target.window_number, target.after_id, target.piece_id)
+           and (h.piece_id <> target.piece_id or last_offset = target.upto_id);
+        update baton.pieces q set after_id = last_offset where q.piece_id = target.piece_id;
+    end if;
+    insert into baton.consumers as x (group_id, consumer_id, last_commit_at, last_offset, last_token)
+    values (g.group_id, commit_offset.consumer_id, clock_timestamp(), commit_offset.last_offset, commit_offset.lease_token)
+    on conflict on constraint consumers_pkey do update
+       set last_commit_at = excluded.last_commit_at, last_offset = excluded.last_offset, last_token = excluded.last_token,
+           last_heartbeat_at = clock_timestamp(), unhealthy_since = null, reaped_at = null;
+    return true;
+end
+$$;
+comment on function baton.commit_offset(text, text, bigint, uuid) is 'settles leased events in delivery order up to an id';
+
+-- The parked events that a consumer holds.
+create function baton.held_parked(g baton.consumer_groups, consumer_id text, token uuid)
+returns setof baton.parked
+language sql stable
+as $$
+    select * from baton.parked p
+     where p.group_id = g.group_id and p.consumer_id = held_parked.consumer_id and p.lease_token is not null
+       and (token is null or p.lease_token = token)
+$$;
+comment on function baton.held_parked(baton.consumer_groups, text, uuid) is 'parked events leased to a consumer';
+
+-- Say why a commit cannot be: settled before (a warning), lease lost (BT001), not leased (BT002).
+create function baton.refuse_commit(g baton.consumer_groups, consumer_id text, last_offset bigint, token uuid, held boolean)
+returns boolean
+language plpgsql
+as $$
+declare
+    c baton.consumers;
+    first_held bigint;
+begin
+    select * into c from baton.consumers x where x.group_id = g.group_id and x.consumer_id = refuse_commit.consumer_id;
+    select min(h.after_id) into first_held from baton.held_pieces(g, consumer_id, token) h;
+    if last_offset <= c.last_offset and (token is null or token = c.last_token or held and last_offset <= first_held) then
+        raise warning 'offset % of consumer "%" is settled already, nothing changed', last_offset, consumer_id;
+        return false;
+    end if;
+    if not held then
+        perform baton.raise_lease_lost(g.group_name, consumer_id);
+    end if;
+    raise exception 'event % is not in the lease of consumer "%"', last_offset, consumer_id
+        using errcode = 'BT002', hint = 'commit an id that poll_outbox() returned to this consumer and that is not settled';
+end
+$$;
+comment on function baton.refuse_commit(baton.consumer_groups, text, bigint, uuid, boolean) is 'explains why a commit is refused';
+
+-- An event that a consumer holds.
+create type baton.held_event as (id bigint, key text, attempt int, parked boolean);
+comment on type baton.held_event is 'an event under lease';
+
+-- Everything that a consumer holds and has not settled.
+create function baton.held_events(outbox baton.outboxes, g baton.consumer_groups, consumer_id text, token uuid)
+returns baton.held_event[]
+language sql volatile
+as $$
+    select array(
+        select (h.id, h.key, h.attempt, h.parked)::baton.held_event from (
+            select q.id, q.key, q.attempt, true as parked from baton.held_parked(g, held_events.consumer_id, token) q
+            union all
+            select e.id, e.key, p.attempt, false
+              from baton.held_pieces(g, held_events.consumer_id, token) p cross join lateral baton.piece_events(outbox, g, p) e) h)
+$$;
+comment on function baton.held_events(baton.outboxes, baton.consumer_groups, text, uuid) is 'events under lease';
+
+-- Refuse ids that the consumer does not hold; those that are parked already are fine.
+create function baton.check_held(g baton.consumer_groups, consumer_id text, ids bigint[], held baton.held_event[])
+returns void
+language plpgsql stable
+as $$
+declare
+    stray bigint;
+begin
+    select i into stray from unnest(ids) i
+     where not exists (select from unnest(held) h where h.id = i)
+       and not exists (select from baton.parked q where q.group_id = g.group_id and q.id = i and q.lease_token is null)
+     limit 1;
+    if stray is not null then
+        if cardinality(held) = 0 then
+            perform baton.raise_lease_lost(g.group_name, consumer_id);
+        end if;
+        raise exception 'event % is not in the lease of consumer "%"', stray, consumer_id
+            using errcode = 'BT002', hint = 'fail ids that poll_outbox() returned to this consumer and that are not settled';
+    end if;
+end
+$$;
+comment on function baton.check_held(baton.consumer_groups, text, bigint[], baton.held_event[]) is 'raises BT001 or BT002 for events not held';
+
+-- Cut a consumer's pieces to what is left in them.
+create function baton.trim_pieces(outbox baton.outboxes, g baton.consumer_groups, consumer_id text, token uuid)
+returns void
+language plpgsql
+as $$
+declare
+    p baton.pieces;
+    last_left bigint;
+begin
+    for p in select * from baton.held_pieces(g, consumer_id, token) loop
+        select max(e.id) into last_left from baton.piece_events(outbox, g, p) e;
+        if last_left is null then
+            delete from baton.pieces q where q.piece_id = p.piece_id;
+        elsif last_left < p.upto_id then
+            update baton.pieces q set upto_id = last_left where q.piece_id = p.piece_id;
+        end if;
+    end loop;
+end
+$$;
+comment on function baton.trim_pieces(baton.outboxes, baton.consumer_groups, text, uuid) is 'drops parked events from the pieces of a consumer';
+
+-- Park events that a consumer could not handle. In an ordered group the later events of the same keys in the lease are blocked with
+-- them: the rows returned say what was parked, and none of it may be handled now.
+create function baton.fail_events(group_name text, consumer_id text, ids bigint[], error text, permanent boolean default false,
+                                  lease_token uuid default null)
+returns table (id bigint, state text, attempt int, due_at timestamptz)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    g baton.consumer_groups := baton.find_group(fail_events.group_name);
+    outbox baton.outboxes;
+    held baton.held_event[];
+    failed baton.held_event[];
+    followers baton.held_event[];
+begin
+    perform baton.check_consumer(fail_events.consumer_id);
+    if ids is null or cardinality(ids) = 0 or array_position(ids, null) is not null then
+        raise exception 'ids of the failed events are needed' using errcode = 'invalid_parameter_value';
+    end if;
+    perform baton.lock_position(g);
+    select * into outbox from baton.outboxes o where o.outbox_id = g.outbox_id;
+    held := baton.held_events(outbox, g, fail_events.consumer_id, fail_events.lease_token);
+    failed := array(select h from unnest(held) h where h.id = any (ids) order by h.id);
+    perform baton.check_held(g, fail_events.consumer_id, ids, held);
+
+    followers := array(  -- a dead letter holds its key only where the group's policy says so
+        select h from unnest(held) h
+         where g.ordered and h.key is not null and h.id <> all (ids)
+           and exists (select from unnest(failed) f where f.key = h.key and f.id < h.id
+                          and (g.on_poison <> 'park' or not (permanent or f.attempt >= g.max_attempts))));
+    perform baton.park(outbox, g, array(select f.id from unnest(failed) f order by f.id),
+                       array(select f.key from unnest(failed) f order by f.id),
+                       array(select f.attempt from unnest(failed) f order by f.id), fail_events.error, permanent);
+    insert into baton.parked as q (group_id, id, state, key, attempt, due_at)
+    select g.group_id, f.id, 'blocked', f.key, f.attempt - 1, clock_timestamp() from unnest(followers) f
+    on conflict (group_id, id) do update
+       set state = 'blocked', attempt = excluded.attempt, lease_token = null, consumer_id = null, leased_until = null;
+    perform baton.unblock_keys(g, array(select f.key from unnest(failed) f where f.parked));
+    perform baton.trim_pieces(outbox, g, fail_events.consumer_id, fail_events.lease_token);
+    return query
+        select q.id, q.state, q.attempt, q.due_at from baton.parked q
+         where q.group_id = g.group_id and q.id = any (array(select f.id from unnest(failed || followers) f)) order by q.id;
+end
+$$;
+comment on function baton.fail_events(text, text, bigint[], text, boolean, uuid) is 'parks events that a consumer could not handle';
+
+-- Return a lease's unsettled events to the group at once, for a consumer that stops in good order.
+create function baton.release_lease(group_name text, consumer_id text, lease_token uuid default null)
+returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    g baton.consumer_groups := baton.find_group(group_name);
+begin
+    perform baton.lock_position(g);
+    update baton.pieces p set lease_token = null, consumer_id = null, leased_until = null
+      from baton.held_pieces(g, release_lease.consumer_id, release_lease.lease_token) h where h.piece_id = p.piece_id;
+    update baton.parked p set lease_token = null, consumer_id = null, leased_until = null
+      from baton.held_parked(g, release_lease.consumer_id, release_lease.lease_token) h where h.parked_id = p.parked_id;
+end
+$$;
+comment on function baton.release_lease(text, text, uuid) is 'gives back what a consumer holds';
+
+-- Extend a consumer's leases; returns the new deadline, or the current time when it holds none.
+create function baton.extend_lease(group_name text, consumer_id text, extension_seconds int default 30, lease_token uuid default null)
+returns timestamptz
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    g baton.consumer_groups := baton.find_group(group_name);
+    deadline timestamptz := clock_timestamp() + make_interval(secs => extension_seconds);
+    extended int;
+begin
+    perform baton.check_consumer(consumer_id);
+    if coalesce(extension_seconds, 0) < 1 then
+        raise exception 'extension_seconds must be at least 1' using errcode = 'invalid_parameter_value';
+    end if;
+    with pieces as (
+        update baton.pieces p set leased_until = deadline
+          from baton.held_pieces(g, extend_lease.consumer_id, extend_lease.lease_token) h where h.piece_id = p.piece_id returning 1
+    ), parked as (
+        update baton.parked p set leased_until = deadline
+          from baton.held_parked(g, extend_lease.consumer_id, extend_lease.lease_token) h where h.parked_id = p.parked_id returning 1
+    )
+    select (select count(*) from pieces) + (select count(*) from parked) into extended;
+    if extended = 0 and lease_token is not null then
+        perform baton.raise_lease_lost(group_name, consumer_id);
+    end if;
+    return case when extended > 0 then deadline else clock_timestamp() end;
+end
+$$;
+comment on function baton.extend_lease(text, text, int, uuid) is 'extends the leases of a consumer';
+
+select baton.declare_privileges('execute', '{baton_consumer,baton_relay,baton_operator}',
+    '{commit_offset,fail_events,release_lease,extend_lease}');

@@ -1,0 +1,168 @@
+-- Windows: which events a group has not dispatched yet (docs/positions.md).
+
+-- The current snapshot, in which the caller's own transaction counts as running: its events may still be rolled back.
+create function baton.current_sight()
+returns pg_snapshot
+language plpgsql volatile
+as $$
+declare
+    sight constant pg_snapshot := pg_current_snapshot();
+    own constant xid8 := pg_current_xact_id_if_assigned();
+begin
+    if own is null or own >= pg_snapshot_xmax(sight) then
+        return sight;
+    end if;
+    return (select format('%s:%s:%s', least(pg_snapshot_xmin(sight)::text::numeric, own::text::numeric), pg_snapshot_xmax(sight),
+                          string_agg(x::text, ',' order by x))::pg_snapshot
+              from (select pg_snapshot_xip(sight) union select own) running (x));
+end
+$$;
+comment on function baton.current_sight() is 'the current snapshot with the own transaction counted as running';
+
+-- Open a window after `seen`: everything committed by now that was not visible then. Null when there is nothing.
+create function baton.open_window(outbox baton.outboxes, group_id int, window_number bigint, era int, seen pg_snapshot)
+returns baton.windows
+language plpgsql volatile
+as $$
+declare
+    w baton.windows;
+    first_of_era bigint;
+begin
+    select e.last_id into w.last_id from baton.outbox_eras e where e.outbox_id = outbox.outbox_id and e.era = open_window.era;
+    select coalesce(max(e.last_id), 0) + 1 into first_of_era from baton.outbox_eras e
+     where e.outbox_id = outbox.outbox_id and e.era < open_window.era;
+    if w.last_id is null then
+        w.sight := baton.current_sight();
+    else  -- the era is over, everything in it is committed
+        w.sight := '9223372036854775807:9223372036854775807:';
+    end if;
+    w.flushed_at := pg_current_wal_insert_lsn();
+    if pg_snapshot_xmax(w.sight) = pg_snapshot_xmax(seen)
+       and not exists (select pg_snapshot_xip(seen) except select pg_snapshot_xip(w.sight)) then
+        return null;  -- no transaction has ended since
+    end if;
+    execute format($sql$
+        select min(id) from (select id from %s where xid >= $1 and xid < $2 and id >= $4 and id <= $5
+                                and pg_visible_in_snapshot(xid, $3) offset 0) fresh$sql$, outbox.relation)
+       into w.first_id
+      using pg_snapshot_xmax(seen), pg_snapshot_xmax(w.sight), w.sight, first_of_era, coalesce(w.last_id, 9223372036854775807);
+    execute format($sql$
+        select coalesce(array_agg(x), '{}') from pg_snapshot_xip($1) x
+         where pg_visible_in_snapshot(x, $2)
+           and exists (select from %s where xid = x and id < $3 and id >= $4)$sql$, outbox.relation)
+       into w.late
+      using seen, w.sight, coalesce(w.first_id, w.last_id + 1, 9223372036854775807), first_of_era;
+    if w.first_id is null and w.late = '{}' then
+        return null;
+    end if;
+    w.group_id := open_window.group_id;
+    w.window_number := open_window.window_number;
+    w.era := open_window.era;
+    w.seen := open_window.seen;
+    return w;
+end
+$$;
+comment on function baton.open_window(baton.outboxes, int, bigint, int, pg_snapshot) is 'the next window after a snapshot, or null';
+
+-- The statements that read a window in id order, for the server's own functions and for the relay, which prepares them.
+--   late:  $1 late xids, $2 after_id, $3 first_id (exclusive upper bound), $4 limit
+--   fresh: $1 seen, $2 sight, $3 after_id (exclusive lower bound), $4 upto_id, $5 limit
+create function baton.read_statement(relation regclass, part text, columns text, tenant_id text default null)
+returns text
+language sql stable
+as $$
+    select case part
+        when 'late' then format(
+            'select %2$s from unnest($1::xid8[]) as late_xid cross join lateral '
+            '(select * from %1$s where xid = late_xid and id > $2 and id < $3 %3$s order by id limit $4) as e order by e.id limit $4',
+            relation, columns, case when tenant_id is not null then format('and tenant_id = %L', tenant_id) end)
+        when 'fresh' then format(
+            'select %2$s from %1$s as e where id > $3 and id <= $4 and pg_visible_in_snapshot(xid, $2) '
+            'and not pg_visible_in_snapshot(xid, $1) %3$s order by id limit $5',
+            relation, columns, case when tenant_id is not null then format('and tenant_id = %L', tenant_id) end)
+    end
+$$;
+comment on function baton.read_statement(regclass, text, text, text) is 'text of the statements that read a window';
+
+-- An event as consumers get it.
+create type baton.polled_event as (
+    id             bigint,
+    event_id       uuid,
+    tenant_id      text,
+    aggregate_type text,
+    aggregate_id   text,
+    event_type     text,
+    schema_version int,
+    topic          text,
+    partition_key  text,
+    payload        jsonb,        -- a text payload as a JSON string, a binary one as base64 in a JSON string
+    headers        jsonb,
+    trace_id       text,
+    correlation_id text,
+    causation_id   text,
+    occurred_at    timestamptz,
+    payload_bytes  bytea,        -- a binary payload as it is, otherwise null
+    attempt        int,          -- 1 for the first delivery
+    lease_token    uuid
+);
+comment on type baton.polled_event is 'an event as poll_outbox() returns it';
+
+-- The select list that turns a row `e` of an outbox into the event's part of polled_event.
+create function baton.event_columns(payload_type text)
+returns text
+language sql immutable
+as $$
+    select format('e.id, e.event_id, e.tenant_id, e.aggregate_type, e.aggregate_id, e.event_type, e.schema_version, e.topic, '
+                  'e.partition_key, %s as payload, e.headers, e.trace_id, e.correlation_id, e.causation_id, e.occurred_at, %s as payload_bytes',
+        case payload_type when 'jsonb' then 'e.payload' when 'json' then 'e.payload::jsonb'
+             when 'text' then 'to_jsonb(e.payload)' else $e$to_jsonb(encode(e.payload, 'base64'))$e$ end,
+        case payload_type when 'bytea' then 'e.payload' else 'null::bytea' end)
+$$;
+comment on function baton.event_columns(text) is 'select list of an event, by the type of its payload';
+
+-- Read a stretch of a window in id order, with what decides an event's way: when it is due, its key and its lane.
+create function baton.read_window(outbox baton.outboxes, g baton.consumer_groups, w baton.windows, after_id bigint, upto_id bigint,
+                                  batch int)
+returns table (
+    id bigint, event_id uuid, tenant_id text, aggregate_type text, aggregate_id text, event_type text, schema_version int,
+    topic text, partition_key text, payload jsonb, headers jsonb, trace_id text, correlation_id text, causation_id text,
+    occurred_at timestamptz, payload_bytes bytea, available_at timestamptz, key text, lane int)
+language plpgsql volatile
+as $$
+declare
+    columns constant text := baton.event_columns(outbox.payload_type)
+        || ', e.available_at, coalesce(e.partition_key, e.aggregate_id), '
+           '(coalesce(hashtextextended(coalesce(e.partition_key, e.aggregate_id), 0), e.id) & 63)::int';
+    read_upto constant bigint := least(upto_id, w.last_id, 9223372036854775807);
+    got bigint := 0;
+begin
+    if w.late <> '{}' and (w.first_id is null or after_id < w.first_id - 1) then
+        return query execute baton.read_statement(outbox.relation, 'late', columns, g.tenant_id)
+            using w.late, after_id, least(w.first_id, 1 + nullif(read_upto, 9223372036854775807), 9223372036854775807), batch;
+        get diagnostics got = row_count;
+    end if;
+    if got < batch and w.first_id is not null and read_upto >= w.first_id then
+        return query execute baton.read_statement(outbox.relation, 'fresh', columns, g.tenant_id)
+            using w.seen, w.sight, greatest(after_id, w.first_id - 1), read_upto, (batch - got)::int;
+    end if;
+end
+$$;
+comment on function baton.read_window(baton.outboxes, baton.consumer_groups, baton.windows, bigint, bigint, int)
+    is 'events of a window in delivery order';
+
+-- Load a window that was opened before; one of an era that has ended since stops at the era's end.
+create function baton.load_window(outbox baton.outboxes, group_id int, window_number bigint)
+returns baton.windows
+language plpgsql stable
+as $$
+declare
+    w baton.windows;
+begin
+    select * into w from baton.windows x where x.group_id = load_window.group_id and x.window_number = load_window.window_number;
+    if w.last_id is null then
+        select e.last_id into w.last_id from baton.outbox_eras e where e.outbox_id = outbox.outbox_id and e.era = w.era;
+    end if;
+    return w;
+end
+$$;
+comment on function baton.load_window(baton.outboxes, int, bigint) is 'a stored window';
