@@ -11,8 +11,8 @@
 --   6. on a notification select baton.end_sleep(outbox, reader), and go to 2
 --
 -- NOTIFY and PREPARE TRANSACTION exclude each other, and a reader must never make a writer fail: where
--- max_prepared_transactions is not 0 nobody notifies, unless the parameter baton.notify is on. It may also be turned off,
--- for a database or a role. LISTEN does not work through a pooler in transaction mode. In both cases readers poll.
+-- max_prepared_transactions is not 0 nobody notifies, unless the setting notify_despite_two_phase is on. LISTEN does not
+-- work through a pooler in transaction mode. In both cases readers poll.
 
 create unlogged table baton.sleepers (
     outbox oid         not null,  -- the root table
@@ -22,15 +22,13 @@ create unlogged table baton.sleepers (
 ) with (fillfactor = 50, autovacuum_vacuum_threshold = 200, autovacuum_vacuum_scale_factor = 0);
 comment on table baton.sleepers is 'readers that sleep now and want a notification';
 
--- Say whether writers of this session may notify.
+-- Say whether writers notify.
 create function baton.may_notify()
 returns boolean
 language sql stable
-as $$
-    select coalesce(nullif(pg_catalog.current_setting('baton.notify', true), '')::boolean,
-                    pg_catalog.current_setting('max_prepared_transactions') = '0')
-$$;
-comment on function baton.may_notify() is 'whether writers notify sleeping readers: parameter baton.notify, or on where two-phase commit is off';
+security definer set search_path = pg_catalog, pg_temp
+as $$ select current_setting('max_prepared_transactions') = '0' or baton.setting('notify_despite_two_phase')::boolean $$;
+comment on function baton.may_notify() is 'whether writers notify sleeping readers: not where that could make PREPARE TRANSACTION fail';
 
 -- Name the channel on which an outbox's readers listen.
 create function baton.doorbell_channel(outbox regclass)
