@@ -1,10 +1,13 @@
 // Entry point of the module.
 
-#include "pg/server.hpp"
+#include "doorbell.hpp"
+#include "pg/guard.hpp"
 
 extern "C" {
 PG_MODULE_MAGIC;
 PGDLLEXPORT void _PG_init(void);
 
-void _PG_init(void) {}
+void _PG_init(void) {
+    baton::pg::enter([] { baton::doorbell::install(); });
+}
 }

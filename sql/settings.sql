@@ -28,7 +28,8 @@ insert into baton.setting_defaults (name, value, kind, description) values
     ('inbox_dedup_retention_hours', '720', 'integer', 'how long a processed message is recognised as a duplicate'),
     ('inbox_drain_batch_size', '10000', 'integer', 'rows per inbox cleanup step'),
     ('inbox_drain_interval_seconds', '60', 'integer', 'pause between two inbox cleanups'),
-    ('inbox_dlq_alert_max_per_refresh', '10', 'integer', 'dead-letter alerts sent one by one before they are summed up');
+    ('inbox_dlq_alert_max_per_refresh', '10', 'integer', 'dead-letter alerts sent one by one before they are summed up'),
+    ('notify_despite_two_phase', 'off', 'boolean', 'without the extension: notify sleeping readers although max_prepared_transactions is not 0');
 
 create table baton.settings (
     name       text        primary key references baton.setting_defaults,

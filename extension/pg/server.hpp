@@ -3,13 +3,18 @@
 // names of the standard library.
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
+#include <exception>
+#include <new>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
+
+#include "baton/error.hpp"
 
 // In PostgreSQL 15 this is empty on Linux; entry points must stay visible under -fvisibility=hidden.
 #define PGDLLEXPORT __attribute__((visibility("default")))
@@ -17,8 +22,37 @@
 extern "C" {
 #include "postgres.h"
 
+#include "access/htup_details.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "catalog/namespace.h"
+#include "catalog/partition.h"
+#include "commands/trigger.h"
+#include "executor/spi.h"
 #include "fmgr.h"
+#include "funcapi.h"
 #include "miscadmin.h"
+#include "nodes/parsenodes.h"
+#include "pgstat.h"
+#include "port/atomics.h"
+#include "storage/condition_variable.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "storage/lwlock.h"
+#include "storage/proc.h"
+#include "storage/proclist.h"
+#include "storage/shmem.h"
+#include "tcop/utility.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/pg_lsn.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+#include "utils/uuid.h"
+#include "utils/varlena.h"
 }
 
 #undef Min
@@ -29,3 +63,11 @@ extern "C" {
 #undef sprintf
 #undef vsnprintf
 #undef gettext
+
+// Declare a function that SQL calls; its body goes through pg::enter.
+#define BATON_FUNCTION(name)                             \
+    extern "C" PGDLLEXPORT Datum name(FunctionCallInfo); \
+    extern "C" {                                         \
+    PG_FUNCTION_INFO_V1(name);                           \
+    }                                                    \
+    static_assert(true, "needs a semicolon")

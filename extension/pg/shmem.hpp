@@ -1,0 +1,46 @@
+#pragma once
+// A structure in the server's shared memory.
+//
+// When the module is preloaded its room is requested at start. Otherwise it is taken from the slack that
+// every server keeps, on first use; then there may be none left, and the owner must do without.
+
+#include "pg/guard.hpp"
+
+namespace baton::pg {
+
+// Request `size` bytes and have `attach` called when shared memory stands. Only while the server preloads.
+void request_shared_memory(Size size, void (*attach)());
+
+namespace detail {
+// Find or make the structure; null when there is no room for it.
+void* attach_shared(const char* name, Size size, void (*initialize)(void*)) noexcept;
+}  // namespace detail
+
+template <class Layout>
+class Shared {
+    static_assert(std::is_trivially_destructible_v<Layout>);
+
+  public:
+    constexpr Shared(const char* name, void (*initialize)(Layout&)) : name_(name), initialize_(initialize) {}
+
+    // The structure, attached on first use; null when the server had no room left for it.
+    Layout* get() noexcept {
+        if (layout_ == nullptr && !refused_) {
+            current_initializer = initialize_;
+            layout_ = static_cast<Layout*>(detail::attach_shared(
+                name_, sizeof(Layout), [](void* raw) { current_initializer(*static_cast<Layout*>(raw)); }));
+            refused_ = layout_ == nullptr;
+        }
+        return layout_;
+    }
+
+  private:
+    static inline void (*current_initializer)(Layout&) = nullptr;
+
+    const char* name_;
+    void (*initialize_)(Layout&);
+    Layout* layout_ = nullptr;
+    bool refused_ = false;
+};
+
+}  // namespace baton::pg
