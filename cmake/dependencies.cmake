@@ -5,6 +5,7 @@ find_package(PostgreSQL REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
 find_package(PkgConfig REQUIRED)
 
 find_program(PG_CONFIG pg_config REQUIRED)

@@ -7,44 +7,44 @@
 
 #include <stdexcept>
 #include <string>
+#include <utility>
+
+#include "baton/export.hpp"
 
 namespace baton {
 
-class Error : public std::runtime_error {
+class BATON_API Error : public std::runtime_error {
   public:
-    using std::runtime_error::runtime_error;
+    explicit Error(const std::string& what, std::string hint = {})
+        : std::runtime_error(what), hint_(std::move(hint)) {}
+
+    // What to do about it, one sentence, or empty.
+    const std::string& hint() const noexcept { return hint_; }
 
     // True when the same call may succeed later, without anybody changing anything.
     virtual bool retryable() const noexcept { return false; }
 
     // True when it is unknown whether the operation took effect.
     virtual bool in_doubt() const noexcept { return false; }
-};
-
-// What the user gave cannot work: a flag, a file, a name. Retrying does not help.
-class UsageError : public Error {
-  public:
-    explicit UsageError(const std::string& what, std::string hint = {})
-        : Error(what), hint_(std::move(hint)) {}
-    // What to do about it, one sentence, or empty.
-    const std::string& hint() const noexcept { return hint_; }
 
   private:
     std::string hint_;
 };
 
+// What the user gave cannot work: a flag, a file, a name. Retrying does not help.
+class BATON_API UsageError : public Error {
+  public:
+    using Error::Error;
+};
+
 // The server answered with an error.
-class SqlError : public Error {
+class BATON_API SqlError : public Error {
   public:
     SqlError(const std::string& message, std::string sqlstate, std::string detail = {}, std::string hint = {})
-        : Error(message),
-          sqlstate_(std::move(sqlstate)),
-          detail_(std::move(detail)),
-          hint_(std::move(hint)) {}
+        : Error(message, std::move(hint)), sqlstate_(std::move(sqlstate)), detail_(std::move(detail)) {}
 
     const std::string& sqlstate() const noexcept { return sqlstate_; }
     const std::string& detail() const noexcept { return detail_; }
-    const std::string& hint() const noexcept { return hint_; }
 
     // Serialization failures, deadlocks, shutdowns, full resources and lock timeouts pass.
     bool retryable() const noexcept override;
@@ -52,18 +52,17 @@ class SqlError : public Error {
   private:
     std::string sqlstate_;
     std::string detail_;
-    std::string hint_;
 };
 
 // The lease under which the work was done belongs to somebody else by now (SQLSTATE BT001).
-class LeaseLost : public SqlError {
+class BATON_API LeaseLost : public SqlError {
   public:
     using SqlError::SqlError;
     bool retryable() const noexcept override { return false; }
 };
 
 // The connection could not be made, or broke.
-class ConnectionError : public Error {
+class BATON_API ConnectionError : public Error {
   public:
     explicit ConnectionError(const std::string& what, bool in_doubt = false)
         : Error(what), in_doubt_(in_doubt) {}

@@ -12,7 +12,9 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
+#include <fstream>
 #include <thread>
 
 #include "baton/error.hpp"
@@ -27,8 +29,28 @@ int exit_code_of(int status) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+// Open a file for appending; -1 when none is wanted.
+int open_for_append(const std::optional<std::filesystem::path>& path) {
+    if (!path) return -1;
+    const int file = ::open(path->c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    if (file < 0) throw Error("cannot open " + path->string() + ": " + std::strerror(errno));
+    return file;
+}
+
+// A file descriptor that is closed at the end of its scope.
+struct Descriptor {
+    int number;
+    explicit Descriptor(int opened) : number(opened) {}
+    ~Descriptor() {
+        if (number >= 0) ::close(number);
+    }
+    Descriptor(const Descriptor&) = delete;
+    Descriptor& operator=(const Descriptor&) = delete;
+};
+
 // Fork and exec; output_fd >= 0 takes stdout and stderr. A failure to exec reports errno through a pipe.
 pid_t spawn(const Command& command, int output_fd) {
+    const Descriptor errors(open_for_append(command.errors));
     std::vector<char*> argv;
     for (const auto& word : command.argv) argv.push_back(const_cast<char*>(word.c_str()));
     argv.push_back(nullptr);
@@ -40,7 +62,8 @@ pid_t spawn(const Command& command, int output_fd) {
     envp.push_back(nullptr);
 
     std::array<int, 2> report{};
-    if (::pipe2(report.data(), O_CLOEXEC) != 0) throw Error("cannot make a pipe: " + std::string(std::strerror(errno)));
+    if (::pipe2(report.data(), O_CLOEXEC) != 0)
+        throw Error("cannot make a pipe: " + std::string(std::strerror(errno)));
     const pid_t pid = ::fork();
     if (pid < 0) throw Error("cannot start " + command.argv[0] + ": " + std::strerror(errno));
     if (pid == 0) {
@@ -48,6 +71,7 @@ pid_t spawn(const Command& command, int output_fd) {
             ::dup2(output_fd, STDOUT_FILENO);
             ::dup2(output_fd, STDERR_FILENO);
         }
+        if (errors.number >= 0) ::dup2(errors.number, STDERR_FILENO);
         bool ready = true;
         if (command.account)
             ready = ::setgroups(0, nullptr) == 0 && ::setgid(command.account->gid) == 0 &&
@@ -76,9 +100,15 @@ std::optional<Account> find_account(const std::string& name) {
     return std::nullopt;
 }
 
+std::string account_name(uid_t uid) {
+    if (const passwd* entry = ::getpwuid(uid)) return entry->pw_name;
+    return std::to_string(uid);
+}
+
 Outcome run(const Command& command) {
     std::array<int, 2> channel{};
-    if (::pipe2(channel.data(), O_CLOEXEC) != 0) throw Error("cannot make a pipe: " + std::string(std::strerror(errno)));
+    if (::pipe2(channel.data(), O_CLOEXEC) != 0)
+        throw Error("cannot make a pipe: " + std::string(std::strerror(errno)));
     pid_t pid = -1;
     try {
         pid = spawn(command, channel[1]);
@@ -105,18 +135,8 @@ Outcome run(const Command& command) {
 }
 
 Process::Process(const Command& command) : pid_(-1) {
-    int output = -1;
-    if (command.output) {
-        output = ::open(command.output->c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-        if (output < 0) throw Error("cannot open " + command.output->string() + ": " + std::strerror(errno));
-    }
-    try {
-        pid_ = spawn(command, output);
-    } catch (...) {
-        if (output >= 0) ::close(output);
-        throw;
-    }
-    if (output >= 0) ::close(output);
+    const Descriptor output(open_for_append(command.output));
+    pid_ = spawn(command, output.number);
 }
 
 Process::~Process() {
@@ -163,17 +183,50 @@ int Process::stop(std::chrono::milliseconds grace) {
     return wait(std::chrono::hours(1)).value_or(-1);
 }
 
-int find_free_port() {
-    const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+bool process_alive(pid_t pid) {
+    if (pid <= 0 || (::kill(pid, 0) != 0 && errno != EPERM)) return false;
+    std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+    std::string line;
+    std::getline(file, line);
+    const auto name_end = line.rfind(')');  // the name may hold anything, brackets too
+    return name_end == std::string::npos || line.compare(name_end, 3, ") Z") != 0;
+}
+
+std::vector<std::string> command_line_of(pid_t pid) {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/cmdline");
+    std::vector<std::string> words;
+    for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
+    return words;
+}
+
+namespace {
+
+// Bind a listener on loopback; returns the port it got, or empty when that one is taken.
+std::optional<int> bind_loopback(int port) {
+    const Descriptor listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const int reuse = 1;  // as the server does: a port in TIME_WAIT is free
+    if (port != 0) ::setsockopt(listener.number, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse);
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
     socklen_t length = sizeof address;
-    const bool bound = ::bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
-                       ::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length) == 0;
-    ::close(listener);
-    if (!bound) throw Error("no free port on loopback: " + std::string(std::strerror(errno)));
+    if (::bind(listener.number, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
+        ::listen(listener.number, 1) != 0 ||
+        ::getsockname(listener.number, reinterpret_cast<sockaddr*>(&address), &length) != 0)
+        return std::nullopt;
     return ntohs(address.sin_port);
+}
+
+}  // namespace
+
+int find_free_port() {
+    if (const auto port = bind_loopback(0)) return *port;
+    throw Error("no free port on loopback: " + std::string(std::strerror(errno)));
+}
+
+bool port_is_free(int port) {
+    return bind_loopback(port).has_value() || errno != EADDRINUSE;
 }
 
 }  // namespace baton

@@ -20,13 +20,16 @@ struct Account {
 
 // Look up an account by name; empty when the system has none.
 std::optional<Account> find_account(const std::string& name);
+// An account's name, or its number where it has none.
+std::string account_name(uid_t uid);
 
 struct Command {
     std::vector<std::string> argv;
-    std::optional<Account> account;                            // default: the caller's
-    std::optional<std::filesystem::path> output;               // stdout and stderr go here, appended
-    std::optional<std::filesystem::path> working_directory;
-    std::vector<std::pair<std::string, std::string>> environment;  // added to the caller's
+    std::optional<Account> account = {};               // default: the caller's
+    std::optional<std::filesystem::path> output = {};  // stdout and stderr go here, appended
+    std::optional<std::filesystem::path> working_directory = {};
+    std::vector<std::pair<std::string, std::string>> environment = {};  // added to the caller's
+    std::optional<std::filesystem::path> errors = {};                   // stderr goes here instead, appended
 };
 
 struct Outcome {
@@ -62,7 +65,14 @@ class Process {
     std::optional<int> exit_code_;
 };
 
+// True while the process exists and has not ended (one that nobody has reaped yet has ended).
+bool process_alive(pid_t pid);
+// The words it was started with; empty when the process is gone or hidden from us.
+std::vector<std::string> command_line_of(pid_t pid);
+
 // A TCP port on loopback that was free a moment ago.
 int find_free_port();
+// True when a server could listen on that port of loopback now.
+bool port_is_free(int port);
 
 }  // namespace baton

@@ -22,7 +22,8 @@ std::string trimmed(std::string text) {
 void drop_notice(void*, const PGresult*) {}
 
 void pass_notice(void* receiver, const PGresult* result) {
-    (*static_cast<std::function<void(const std::string&)>*>(receiver))(field(result, PG_DIAG_MESSAGE_PRIMARY));
+    (*static_cast<std::function<void(const std::string&)>*>(receiver))(
+        field(result, PG_DIAG_MESSAGE_PRIMARY));
 }
 
 std::vector<const char*> pointers(const Params& params) {
@@ -38,7 +39,8 @@ Connection::Connection(const std::string& conninfo, const std::string& applicati
     : handle_(nullptr, &PQfinish) {
     const std::array<const char*, 5> keywords{"dbname", "fallback_application_name", "connect_timeout",
                                               "client_encoding", nullptr};
-    const std::array<const char*, 5> values{conninfo.c_str(), application_name.c_str(), "10", "UTF8", nullptr};
+    const std::array<const char*, 5> values{conninfo.c_str(), application_name.c_str(), "10", "UTF8",
+                                            nullptr};
     handle_.reset(PQconnectdbParams(keywords.data(), values.data(), 1));
     if (PQstatus(handle_.get()) != CONNECTION_OK)
         throw ConnectionError(trimmed(PQerrorMessage(handle_.get())));
@@ -61,7 +63,8 @@ Result Connection::check(PGresult* result) {
     }
     const std::string sqlstate = field(result, PG_DIAG_SQLSTATE);
     if (sqlstate.empty() || !alive()) {
-        const std::string said = sqlstate.empty() ? PQerrorMessage(handle_.get()) : PQresultErrorMessage(result);
+        const std::string said =
+            sqlstate.empty() ? PQerrorMessage(handle_.get()) : PQresultErrorMessage(result);
         throw ConnectionError(trimmed(said), true);
     }
     const std::string message = field(result, PG_DIAG_MESSAGE_PRIMARY);

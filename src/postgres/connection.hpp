@@ -1,9 +1,9 @@
 #pragma once
 // One connection to a PostgreSQL server.
 //
-// Not thread-safe, except cancel_running(). Every failure throws: SqlError with the server's SQLSTATE, detail and
-// hint; ConnectionError when the connection is gone, in doubt when it broke while a statement was under way.
-// After a ConnectionError the object is dead: make a new one.
+// Not thread-safe, except cancel_running(). Every failure throws: SqlError with the server's SQLSTATE, detail
+// and hint; ConnectionError when the connection is gone, in doubt when it broke while a statement was under
+// way. After a ConnectionError the object is dead: make a new one.
 
 #include <libpq-fe.h>
 
@@ -67,7 +67,8 @@ class Connection {
     Result query(const std::string& sql, const Params& params = {}, Format result_format = Format::text);
     // Prepare under a name, then run it.
     void prepare(const std::string& name, const std::string& sql);
-    Result run_prepared(const std::string& name, const Params& params = {}, Format result_format = Format::text);
+    Result run_prepared(const std::string& name, const Params& params = {},
+                        Format result_format = Format::text);
     // Write rows in COPY ... FROM STDIN form; returns how many the server took.
     long copy_in(const std::string& copy_sql, const std::function<bool(std::string&)>& next_chunk);
 

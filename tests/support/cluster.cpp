@@ -18,7 +18,8 @@ namespace {
 
 fs::path make_folder() {
     std::string pattern = (fs::temp_directory_path() / "baton-test-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) throw Error("cannot make a folder below the temporary directory");
+    if (::mkdtemp(pattern.data()) == nullptr)
+        throw Error("cannot make a folder below the temporary directory");
     return pattern;
 }
 
@@ -44,8 +45,9 @@ Cluster::Cluster(Options options) : options_(std::move(options)) {
     ::setenv("BATON_SHARE", (build_folder() / "share/baton").c_str(), 0);
     ::setenv("BATON_MODULE", (build_folder() / "lib/baton.so").c_str(), 0);
     auto settings = options_.settings;
-    settings.insert(settings.begin(), {"fsync = off", "max_prepared_transactions = 20", "max_connections = 200",
-                                       "shared_buffers = '64MB'", "max_wal_size = '1GB'"});
+    settings.insert(settings.begin(),
+                    {"fsync = off", "max_prepared_transactions = 20", "max_connections = 200",
+                     "shared_buffers = '64MB'", "max_wal_size = '1GB'"});
     server_ = std::make_unique<postgres::LocalServer>(postgres::LocalServer::Options{
         make_folder(), 0, options_.form == Form::extension, options_.preload, settings});
     server_->create();
@@ -54,7 +56,8 @@ Cluster::Cluster(Options options) : options_(std::move(options)) {
 }
 
 Cluster::Cluster(const fs::path& folder, Form form) : options_{form, true, {}}, owned_(false) {
-    server_ = std::make_unique<postgres::LocalServer>(postgres::LocalServer::Options{folder, 0, false, false, {}});
+    server_ =
+        std::make_unique<postgres::LocalServer>(postgres::LocalServer::Options{folder, 0, false, false, {}});
 }
 
 Cluster::~Cluster() {
@@ -123,7 +126,8 @@ Cluster& shared_cluster(Form form) {
     return *cluster;
 }
 
-void wait_until(const std::string& what, const std::function<bool()>& condition, std::chrono::milliseconds deadline) {
+void wait_until(const std::string& what, const std::function<bool()>& condition,
+                std::chrono::milliseconds deadline) {
     const auto end = std::chrono::steady_clock::now() + deadline;
     while (!condition()) {
         if (std::chrono::steady_clock::now() > end) throw Error("waited in vain until " + what);

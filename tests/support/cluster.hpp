@@ -34,8 +34,8 @@ class Cluster {
     explicit Cluster(const std::filesystem::path& folder, Form form);
     ~Cluster();
 
-    // A new database with baton in it; returns its connection string. In the plain form it is installed and owned by
-    // `installer`, who is no superuser.
+    // A new database with baton in it; returns its connection string. In the plain form it is installed and
+    // owned by `installer`, who is no superuser.
     std::string fresh_database();
     // The same without baton.
     std::string empty_database();

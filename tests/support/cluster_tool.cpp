@@ -1,6 +1,6 @@
-// test_cluster start LINK extension|plain      start a server for the SQL suite; LINK will point to its folder
-// test_cluster run LINK extension|plain FILE   run a pgTAP file in a fresh database
-// test_cluster stop LINK
+// test_cluster start LINK extension|plain      start a server for the SQL suite; LINK will point to its
+// folder test_cluster run LINK extension|plain FILE   run a pgTAP file in a fresh database test_cluster stop
+// LINK
 
 #include <cstdlib>
 #include <filesystem>
@@ -32,10 +32,12 @@ int start(const fs::path& link, test::Form form) {
 
 // The connection string as libpq's environment variables, for programs that take no string.
 std::vector<std::pair<std::string, std::string>> environment_of(const std::string& conninfo) {
-    std::vector<std::pair<std::string, std::string>> environment{{"PGOPTIONS", "-c client_min_messages=warning"}};
+    std::vector<std::pair<std::string, std::string>> environment{
+        {"PGOPTIONS", "-c client_min_messages=warning"}};
     PQconninfoOption* options = PQconninfoParse(conninfo.c_str(), nullptr);
     for (const PQconninfoOption* option = options; option != nullptr && option->keyword != nullptr; ++option)
-        if (option->val != nullptr && option->envvar != nullptr) environment.emplace_back(option->envvar, option->val);
+        if (option->val != nullptr && option->envvar != nullptr)
+            environment.emplace_back(option->envvar, option->val);
     PQconninfoFree(options);
     return environment;
 }
@@ -59,7 +61,8 @@ int main(int argc, char** argv) {
         if (words.size() >= 3 && words[0] == "start")
             return start(words[1], words[2] == "plain" ? test::Form::plain : test::Form::extension);
         if (words.size() >= 4 && words[0] == "run")
-            return run_file(words[1], words[2] == "plain" ? test::Form::plain : test::Form::extension, words[3]);
+            return run_file(words[1], words[2] == "plain" ? test::Form::plain : test::Form::extension,
+                            words[3]);
         if (words.size() >= 2 && words[0] == "stop") {
             stop(words[1]);
             return 0;

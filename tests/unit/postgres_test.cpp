@@ -10,7 +10,8 @@ using namespace baton::test;
 TEST(Connection, an_error_keeps_its_sqlstate_detail_and_hint) {
     Connection db(shared_cluster(Form::plain).empty_database());
     try {
-        db.exec("do $$ begin raise exception 'no' using errcode = '22012', detail = 'why', hint = 'how'; end $$");
+        db.exec(
+            "do $$ begin raise exception 'no' using errcode = '22012', detail = 'why', hint = 'how'; end $$");
         FAIL();
     } catch (const SqlError& error) {
         EXPECT_STREQ(error.what(), "no");
@@ -27,7 +28,10 @@ TEST(Connection, a_killed_backend_leaves_the_outcome_in_doubt) {
     Connection killer(url);
     killer.query("select pg_terminate_backend($1)", {victim.backend_pid()});
     try {
-        wait_until("the connection is gone", [&] { victim.exec("select 1"); return false; });
+        wait_until("the connection is gone", [&] {
+            victim.exec("select 1");
+            return false;
+        });
         FAIL();
     } catch (const ConnectionError& error) {
         EXPECT_TRUE(error.in_doubt());
@@ -38,9 +42,16 @@ TEST(Connection, a_killed_backend_leaves_the_outcome_in_doubt) {
 TEST(Transaction, rolls_back_when_it_goes_out_of_scope) {
     Connection db(shared_cluster(Form::plain).empty_database());
     db.exec("create table t (n int)");
-    { Transaction tx(db); db.exec("insert into t values (1)"); }
+    {
+        Transaction tx(db);
+        db.exec("insert into t values (1)");
+    }
     EXPECT_EQ(db.value("select count(*) from t"), "0");
-    { Transaction tx(db); db.exec("insert into t values (1)"); tx.commit(); }
+    {
+        Transaction tx(db);
+        db.exec("insert into t values (1)");
+        tx.commit();
+    }
     EXPECT_EQ(db.value("select count(*) from t"), "1");
 }
 

@@ -1,0 +1,31 @@
+#pragma once
+// The embedded server: a private PostgreSQL with baton in the database `baton`, which the role `baton` owns.
+
+#include <filesystem>
+
+#include "cli/installer.hpp"
+#include "cli/stop_signal.hpp"
+#include "postgres/local_server.hpp"
+
+namespace baton::cli {
+
+struct EmbeddedOptions {
+    std::filesystem::path folder;
+    int port = 0;  // 0: the one used before, or a free one
+    Mode mode = Mode::automatic;
+};
+
+// Where the embedded server lives unless told otherwise: /var/lib/baton for root, else below the user's state
+// folder.
+std::filesystem::path default_folder();
+
+struct Embedded {
+    postgres::LocalServer server;
+    bool was_running;
+};
+
+// Make the server, start it and install baton, each unless it is so already. When that fails the folder is as
+// it was before. Throws Error when a stop is asked for in the middle.
+Embedded bring_up(const EmbeddedOptions& options, const StopSignal& stop);
+
+}  // namespace baton::cli

@@ -1,0 +1,40 @@
+#pragma once
+// The command line: commands register themselves, one is run, and every failure becomes one sentence and an
+// exit code.
+//
+// Exit codes: 0 done, 1 failed, 2 the command line could not be understood.
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+
+namespace baton::cli {
+
+constexpr int done = 0;
+constexpr int failed = 1;
+constexpr int misused = 2;
+
+class Program {
+  public:
+    Program();
+
+    // Add a command; its action runs when it is the one named, and returns the exit code.
+    CLI::App& add(const std::string& name, const std::string& description, std::function<int()> action);
+
+    // Parse, run the command named, print what went wrong; returns the exit code.
+    int run(int argc, char** argv);
+
+  private:
+    int parse(int argc, char** argv);
+    int explain(const CLI::ParseError& error);
+
+    CLI::App app_;
+    std::function<int()> chosen_;
+};
+
+// Say on stderr what went wrong and what to do next.
+void print_error(const std::string& message, const std::string& hint = {});
+// Say on stderr what is being done.
+void print_progress(const std::string& message);
+
+}  // namespace baton::cli

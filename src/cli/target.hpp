@@ -1,0 +1,28 @@
+#pragma once
+// Which server a command talks to: --db, else BATON_DB, else the embedded server.
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <string>
+
+#include "postgres/connection.hpp"
+
+namespace baton::cli {
+
+struct Target {
+    std::string db;                  // URL or connection string; empty when not given
+    std::filesystem::path data_dir;  // of the embedded server; empty: the default one
+};
+
+// Add --db and --data-dir to a command.
+void add_target(CLI::App& command, Target& target);
+
+// The connection string of the target; throws Error when there is nothing to talk to.
+std::string find_server(const Target& target);
+// Where find_server() finds it, in words.
+std::string describe(const Target& target);
+
+// Connect to the target. Throws Error with a hint: unreachable, refused, or older than PostgreSQL 14.
+postgres::Connection connect(const Target& target);
+
+}  // namespace baton::cli

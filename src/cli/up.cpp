@@ -1,0 +1,59 @@
+#include <iostream>
+#include <memory>
+
+#include "baton/error.hpp"
+#include "cli/commands.hpp"
+#include "cli/embedded.hpp"
+
+namespace baton::cli {
+
+namespace {
+
+struct UpOptions {
+    EmbeddedOptions embedded;
+    bool detach = false;
+};
+
+// Stay until a stop is asked for, or until somebody else stops the server.
+int stay(postgres::LocalServer& server, const StopSignal& stop) {
+    const pid_t postmaster = server.pid();
+    while (!stop.requested() && server.pid() == postmaster) stop.wait_a_moment();
+    if (stop.requested()) {
+        const FolderLock lock = server.lock();
+        if (server.pid() == postmaster) server.stop();
+        print_progress("the server in " + server.folder().string() + " was stopped");
+        return done;
+    }
+    if (server.crashed())
+        throw Error(
+            "the server ended unexpectedly: " + server.log_tail(1),
+            "run baton up again: it recovers; the server's log is " + (server.folder() / "log").string());
+    print_progress("the server was stopped from outside");
+    return done;
+}
+
+int up(const UpOptions& options) {
+    const StopSignal stop;
+    auto [server, was_running] = bring_up(options.embedded, stop);
+    if (was_running && options.embedded.port != 0 && options.embedded.port != server.port())
+        print_progress("the server is running already, at port " + std::to_string(server.port()));
+    std::cout << server.tcp_url("baton") << std::endl;
+    return was_running || options.detach ? done : stay(server, stop);
+}
+
+}  // namespace
+
+void add_up(Program& program) {
+    auto options = std::make_shared<UpOptions>();
+    options->embedded.folder = default_folder();
+    auto& command =
+        program.add("up", "start a private PostgreSQL with baton; prints its URL as the last line",
+                    [options] { return up(*options); });
+    command.add_option("--data-dir", options->embedded.folder, "the server's folder")->capture_default_str();
+    command.add_option("--port", options->embedded.port, "port on loopback (default: a free one)")
+        ->check(CLI::Range(1, 65535));
+    command.add_flag("--detach", options->detach, "return when it runs, instead of staying until Ctrl-C");
+    add_mode(command, options->embedded.mode);
+}
+
+}  // namespace baton::cli
