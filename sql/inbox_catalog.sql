@@ -40,7 +40,7 @@ create table baton.inboxes (
     created_at           timestamptz not null default now(),
     last_drained_at      timestamptz,
     last_drained_count   bigint,
-    unique (schema_name, name),
+    unique (name, schema_name),
     check (not (ordering_enabled and priority_tiers is not null)),
     check ((group_column is null) = (group_value is null))
 );
@@ -94,30 +94,27 @@ comment on table baton.inbox_duplicates is 'how many duplicates were turned away
 create function baton.find_inbox(inbox text, path name[])
 returns baton.inboxes
 language plpgsql stable
-set search_path = pg_catalog, pg_temp
 as $$
 declare
-    asked record;
+    asked_schema text := '';
+    asked_name text := inbox;
     found_one baton.inboxes;
     schemas text;
 begin
-    asked := baton.parse_table_name(inbox, '');
-    if asked.schema_name <> '' then
-        select i.* into found_one from baton.inboxes i
-         where i.schema_name = asked.schema_name and i.name = asked.table_name;
-    else
-        select i.* into found_one from baton.inboxes i
-         where i.name = asked.table_name and i.schema_name = any (path)
-         order by array_position(path, i.schema_name) limit 1;
-        if found_one.id is null then
-            select string_agg(quote_ident(i.schema_name), ', ' order by i.schema_name) into schemas
-              from baton.inboxes i where i.name = asked.table_name having count(*) > 1;
-            if schemas is not null then
-                raise exception 'inbox name "%" is ambiguous', asked.table_name
-                    using errcode = 'ambiguous_alias', hint = format('qualify it; it exists in: %s', schemas);
-            end if;
-            select i.* into found_one from baton.inboxes i where i.name = asked.table_name;
+    if inbox is null or inbox !~ '^[a-z_][a-z0-9_]{0,62}$' then  -- a plain name need not be parsed
+        select p.schema_name, p.table_name into asked_schema, asked_name from baton.parse_table_name(inbox, '') p;
+    end if;
+    select i.* into found_one from baton.inboxes i
+     where i.name = asked_name and (i.schema_name = asked_schema or (asked_schema = '' and i.schema_name = any (path)))
+     order by array_position(path, i.schema_name) limit 1;
+    if found_one.id is null and asked_schema = '' then
+        select string_agg(quote_ident(i.schema_name), ', ' order by i.schema_name) into schemas
+          from baton.inboxes i where i.name = asked_name having count(*) > 1;
+        if schemas is not null then
+            raise exception 'inbox name "%" is ambiguous', asked_name
+                using errcode = 'ambiguous_alias', hint = format('qualify it; it exists in: %s', schemas);
         end if;
+        select i.* into found_one from baton.inboxes i where i.name = asked_name;
     end if;
     return found_one;
 end
@@ -128,7 +125,6 @@ comment on function baton.find_inbox(text, name[]) is 'the inbox of that name, o
 create function baton.need_inbox(inbox text, path name[])
 returns baton.inboxes
 language plpgsql stable
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     it baton.inboxes := baton.find_inbox(inbox, path);
@@ -136,8 +132,7 @@ begin
     if it.id is null then
         raise exception 'inbox "%" does not exist', inbox
             using errcode = 'undefined_object', hint = 'see select * from baton.inbox_status(); make one with baton.create_inbox()';
-    end if;
-    if not exists (select 1 from pg_class c where c.oid = it.relation) then
+    elsif it.relation::text ~ '^[0-9]' then  -- a regclass whose table is gone shows as a number
         raise exception 'the table of inbox "%" is gone', inbox
             using errcode = 'undefined_table',
                   detail = 'it was dropped without baton',
@@ -152,7 +147,6 @@ comment on function baton.need_inbox(text, name[]) is 'the inbox of that name; r
 create function baton.check_inbox_is_queue(it baton.inboxes)
 returns void
 language plpgsql immutable
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     if it.layout = 'processed_events' then
@@ -167,7 +161,6 @@ comment on function baton.check_inbox_is_queue(baton.inboxes) is 'raises BT004 f
 create function baton.parse_schedule(schedule text)
 returns interval
 language plpgsql immutable
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     parsed interval;
@@ -190,7 +183,6 @@ comment on function baton.parse_schedule(text) is 'a positive interval, or inval
 create function baton.note_inbox_object(inbox int, part text, object_kind text, schema_name name, object_name name)
 returns void
 language sql
-set search_path = pg_catalog, pg_temp
 as $$
     insert into baton.inbox_objects (inbox, part, object_kind, schema_name, object_name) values ($1, $2, $3, $4, $5)
     on conflict do nothing
@@ -201,11 +193,11 @@ comment on function baton.note_inbox_object(int, text, text, name, name) is 'rec
 create function baton.drop_inbox_objects(it baton.inboxes, only_part text default null, only_kind text default null)
 returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp set client_min_messages = warning
+set client_min_messages = warning
 as $$
 declare
     o baton.inbox_objects;
-    table_exists boolean := exists (select 1 from pg_class c where c.oid = it.relation);
+    table_exists boolean := it.relation::text !~ '^[0-9]';
 begin
     for o in
         select io.* from baton.inbox_objects io

@@ -4,7 +4,6 @@
 create function baton.inbox_claim_columns(it baton.inboxes)
 returns text
 language sql stable
-set search_path = pg_catalog, pg_temp
 as $$
     select string_agg(case when c.column_name is null then 'null::' || c.kind else format('t.%I::%s', c.column_name, c.kind) end, ', ' order by c.n)
       from (values (1, it.id_column, 'text'), (2, it.event_type_column, 'text'), (3, it.source_column, 'text'),
@@ -14,36 +13,10 @@ as $$
 $$;
 comment on function baton.inbox_claim_columns(baton.inboxes) is 'select list of a claim';
 
--- Write the claim of a managed inbox. $1 moment, $2 token, $3 worker, $4 end of the lease, $5 batch, $6 tenant.
--- Nothing that is indexed changes unless a lease ran out, so a claim adds no index entries.
-create function baton.inbox_claim_managed_sql(it baton.inboxes, terms baton.inbox_terms, condition text)
-returns text
-language sql stable
-set search_path = pg_catalog, pg_temp
-as $$
-    select format($query$
-        with picked as materialized (
-            select t.event_id, %5$s as due from %1$s t
-             where %2$s and t.available_at <= $1 and (t.leased_until is null or t.leased_until <= $1)
-               and ($6 is null or t.tenant_id = $6) %6$s
-             order by %5$s limit $5
-               for no key update skip locked
-        ), taken as (
-            update %1$s t set %3$s from picked p where t.event_id = p.event_id
-            returning %4$s, t.retry_count, t.leased_until, p.due
-        )
-        select c.* from taken c (event_id, event_type, source, aggregate_id, payload, headers, trace_id, received_at, sequence_num,
-                                 retry_count, leased_until, due)
-         where c.leased_until is not null order by c.due, c.received_at$query$,
-        it.relation, terms.pending, terms.lease, baton.inbox_claim_columns(it), terms.due, condition)
-$$;
-comment on function baton.inbox_claim_managed_sql(baton.inboxes, baton.inbox_terms, text) is 'statement that leases messages of a managed inbox';
-
 -- Write the condition that leaves alone what a worker without baton has locked.
 create function baton.inbox_foreign_lock_condition(it baton.inboxes)
 returns text
 language sql immutable
-set search_path = pg_catalog, pg_temp
 as $$
     select case when it.layout = 'omni_box' then
         format(' and (t.locked_at is null or w.leased_until is not null or t.locked_at <= $1 - interval %L)', it.foreign_lock_timeout)
@@ -51,46 +24,75 @@ as $$
 $$;
 comment on function baton.inbox_foreign_lock_condition(baton.inboxes) is 'SQL that respects locks of other workers';
 
--- Write the claim of an adopted table, whose leases are rows of baton.inbox_work. The upsert decides who gets a
--- message: the row lock on the table alone would let in a claimer with an older snapshot.
-create function baton.inbox_claim_adopted_sql(it baton.inboxes, terms baton.inbox_terms, condition text)
+-- Write the condition under which a pending message may be leased now.
+create function baton.inbox_ready_condition(it baton.inboxes, terms baton.inbox_terms)
 returns text
 language sql stable
-set search_path = pg_catalog, pg_temp
 as $$
-    select format($query$
-        with picked as materialized (
-            select %7$s as id, %5$s as due from %1$s t
-              left join baton.inbox_work w on w.inbox = %8$s and w.event_id = %7$s
-             where %2$s and (%6$s is null or %6$s <= $1) and (w.leased_until is null or w.leased_until <= $1)
-               %9$s
-             order by %5$s limit $5
-               for no key update of t skip locked
-        ), leased as (
+    select case when it.layout = 'managed' then
+        format('%s and t.available_at <= $1 and (t.leased_until is null or t.leased_until <= $1)'
+               ' and ($6::text is null or t.tenant_id = $6)', terms.pending)
+    else
+        format('%s and (%s is null or %2$s <= $1) and (w.leased_until is null or w.leased_until <= $1)', terms.pending, terms.available)
+        || baton.inbox_foreign_lock_condition(it) end
+$$;
+comment on function baton.inbox_ready_condition(baton.inboxes, baton.inbox_terms) is 'SQL for pending, due and not leased';
+
+-- Write where messages are read from: the table `t`, for an adopted one with its leases `w`.
+create function baton.inbox_source(it baton.inboxes, terms baton.inbox_terms)
+returns text
+language sql stable
+as $$
+    select it.relation || ' t' || case when it.layout = 'managed' then '' else
+        format(' left join baton.inbox_work w on w.inbox = %s and w.event_id = %s', it.id, terms.id) end
+$$;
+comment on function baton.inbox_source(baton.inboxes, baton.inbox_terms) is 'FROM clause of an inbox';
+
+-- Write how messages are picked in due order: the query `picked (id, due)`.
+create function baton.inbox_pick_sql(it baton.inboxes, terms baton.inbox_terms, condition text)
+returns text
+language sql stable
+as $$
+    select format('picked as materialized (select %s as id, %s as due from %s where %s %s order by %2$s limit $5'
+                  ' for no key update of t skip locked)',
+                  terms.id, terms.due, baton.inbox_source(it, terms), baton.inbox_ready_condition(it, terms), condition)
+$$;
+comment on function baton.inbox_pick_sql(baton.inboxes, baton.inbox_terms, text) is 'query that picks messages in due order';
+
+-- Write the claim. $1 moment, $2 token, $3 worker, $4 end of the lease, $5 batch, $6 tenant. In a managed table nothing
+-- that is indexed changes unless a lease ran out, so a claim adds no index entries. For an adopted one the upsert of
+-- the lease decides who gets a message: the row lock alone would let in a claimer with an older snapshot.
+create function baton.inbox_claim_sql(it baton.inboxes, terms baton.inbox_terms, picking text)
+returns text
+language sql stable
+as $$
+    select 'with recursive ' || picking || format(case when it.layout = 'managed' then $managed$, taken as (
+            update %1$s t set %2$s from picked p where t.event_id = p.id
+            returning %3$s, t.retry_count, p.due, t.leased_until is not null
+        )$managed$ else $adopted$, leased as (
             insert into baton.inbox_work as w (inbox, event_id, lease_token, leased_by, leased_until)
-            select %8$s, p.id, $2, $3, $4 from picked p
+            select %4$s, p.id, $2, $3, $4 from picked p
             on conflict (inbox, event_id) do update
                set lease_token = $2, leased_by = $3, leased_until = $4, lapsed = w.leased_until is not null
              where w.leased_until is null or w.leased_until <= $1
             returning w.event_id, w.lapsed
         ), taken as (
-            update %1$s t set %3$s from leased l join picked p on p.id = l.event_id
-             where t.%12$I = l.event_id::%11$s and %10$s
-            returning %4$s, %13$s, $4, p.due, %13$s < %14$s as alive
-        )
+            update %1$s t set %2$s from leased l join picked p on p.id = l.event_id
+             where t.%5$I = l.event_id::%6$s and %7$s
+            returning %3$s, %8$s, p.due, %8$s < %9$s
+        )$adopted$ end || $tail$
         select c.* from taken c (event_id, event_type, source, aggregate_id, payload, headers, trace_id, received_at, sequence_num,
-                                 retry_count, leased_until, due, alive)
-         where c.alive order by c.due, c.received_at$query$,
-        it.relation, terms.pending, terms.lease, baton.inbox_claim_columns(it), terms.due, terms.available, terms.id, it.id,
-        condition || baton.inbox_foreign_lock_condition(it), terms.pending, terms.id_type, it.id_column, terms.retries, terms.limit_of)
+                                 retry_count, due, alive)
+         where c.alive order by c.due, c.received_at$tail$,
+        it.relation, terms.lease, baton.inbox_claim_columns(it), it.id, it.id_column, terms.id_type, terms.pending,
+        terms.retries, terms.limit_of)
 $$;
-comment on function baton.inbox_claim_adopted_sql(baton.inboxes, baton.inbox_terms, text) is 'statement that leases messages of an adopted table';
+comment on function baton.inbox_claim_sql(baton.inboxes, baton.inbox_terms, text) is 'statement that leases picked messages';
 
 -- Refuse a lease that ends before it begins or an empty batch.
 create function baton.check_inbox_claim(worker text, batch int, lease_seconds int)
 returns void
 language plpgsql immutable
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     if coalesce(worker, '') = '' then
@@ -129,11 +131,9 @@ begin
         condition := baton.inbox_tier_condition(it, tier);
     end if;
     if it.ordering_enabled then
-        statement := baton.inbox_claim_ordered_sql(it, terms);
-    elsif it.layout = 'managed' then
-        statement := baton.inbox_claim_managed_sql(it, terms, condition);
+        statement := baton.inbox_claim_sql(it, terms, baton.inbox_pick_ordered_sql(it, terms));
     else
-        statement := baton.inbox_claim_adopted_sql(it, terms, condition);
+        statement := baton.inbox_claim_sql(it, terms, baton.inbox_pick_sql(it, terms, condition));
     end if;
     for claim_inbox.event_id, claim_inbox.event_type, claim_inbox.source, claim_inbox.aggregate_id, claim_inbox.payload,
         claim_inbox.headers, claim_inbox.trace_id, claim_inbox.received_at, claim_inbox.sequence_num, claim_inbox.attempt in

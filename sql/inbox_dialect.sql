@@ -25,7 +25,6 @@ comment on type baton.inbox_terms is 'SQL fragments for one inbox''s table';
 create function baton.backoff_delay(base interval, cap interval, jitter float8, attempt int)
 returns interval
 language sql volatile
-set search_path = pg_catalog, pg_temp
 as $$ select least(cap, base * power(2, least(greatest(attempt, 1), 31) - 1)) * (1 - jitter * random()) $$;
 comment on function baton.backoff_delay(interval, interval, float8, int) is 'exponential backoff with jitter';
 
@@ -33,7 +32,6 @@ comment on function baton.backoff_delay(interval, interval, float8, int) is 'exp
 create function baton.inbox_group_condition(it baton.inboxes, prefix text)
 returns text
 language sql immutable
-set search_path = pg_catalog, pg_temp
 as $$ select case when it.group_column is null then '' else format(' and %s%I = %L', prefix, it.group_column, it.group_value) end $$;
 comment on function baton.inbox_group_condition(baton.inboxes, text) is 'SQL that keeps to the inbox''s consumer group';
 
@@ -41,7 +39,6 @@ comment on function baton.inbox_group_condition(baton.inboxes, text) is 'SQL tha
 create function baton.inbox_standard_terms(it baton.inboxes, prefix text)
 returns baton.inbox_terms
 language plpgsql stable
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     terms baton.inbox_terms;
@@ -58,7 +55,7 @@ begin
     terms.done := format('%s%I is not null', prefix, it.processed_at_column) || group_condition;
     terms.unfinished := format('%s%I is null', prefix, it.processed_at_column) || group_condition;
     terms.available := case when managed then 't.available_at' else 'w.available_at' end;
-    terms.due := case when managed then 't.available_at' else format('t.%I', it.received_at_column) end;
+    terms.due := prefix || case when managed then 'available_at' else quote_ident(it.received_at_column) end;
     terms.complete := format('%I = $1', it.processed_at_column) || error_set || case when error_set = '' then '' else 'null' end || clear_lease;
     terms.fail := format('%1$I = case when $5 then greatest(t.%1$I + 1, %2$s) else t.%1$I + 1 end', it.retry_count_column, it.max_retries)
                   || error_set || case when error_set = '' then '' else '$4' end || clear_lease
@@ -86,7 +83,6 @@ comment on function baton.inbox_standard_terms(baton.inboxes, text) is 'terms of
 create function baton.inbox_status_terms(it baton.inboxes, prefix text)
 returns baton.inbox_terms
 language plpgsql stable
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     terms baton.inbox_terms;
@@ -100,7 +96,7 @@ begin
     terms.done := format('%1$sstatus = ''completed'' and %1$scompleted_at is not null', prefix) || group_condition;
     terms.unfinished := prefix || 'completed_at is null' || group_condition;
     terms.available := 't.scheduled_at';
-    terms.due := 't.scheduled_at';
+    terms.due := prefix || 'scheduled_at';
     terms.complete := 'status = ''completed'', completed_at = $1, ' || unlock;
     terms.fail := format('attempts_made = case when $5 then t.max_attempts else least(t.attempts_made + 1, t.max_attempts) end,'
                          ' status = case when $5 or t.attempts_made + 1 >= t.max_attempts then ''failed'' else ''pending'' end,'
@@ -122,7 +118,6 @@ comment on function baton.inbox_status_terms(baton.inboxes, text) is 'terms of t
 create function baton.inbox_terms(it baton.inboxes, prefix text default 't.')
 returns baton.inbox_terms
 language plpgsql stable
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     terms baton.inbox_terms;
@@ -143,7 +138,6 @@ comment on function baton.inbox_terms(baton.inboxes, text) is 'SQL fragments tha
 create function baton.inbox_column_type(it baton.inboxes, column_name name)
 returns text
 language plpgsql stable
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     type_name text;

@@ -15,13 +15,13 @@ end
 $$;
 comment on function baton.remember_inbox_keys() is 'keeps the ids of messages whose rows are deleted';
 
--- Make the trigger that turns away messages whose row is gone already. The function is written per inbox so that
--- its two lookups are planned once. The first waits for a deletion that is under way: without it, an insert that
--- comes between the start and the commit of that deletion would find neither row nor remembered id.
+-- Make the trigger that turns away plain inserts of messages whose row is gone already; receive() looks for itself,
+-- batchwise. The function is written per inbox so that its two lookups are planned once. The first waits for a
+-- deletion that is under way: without it, an insert that comes between the start and the commit of that deletion
+-- would find neither row nor remembered id.
 create function baton.make_inbox_triggers(it baton.inboxes)
 returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     admit name := format('inbox_%s_admit', it.id);
@@ -43,7 +43,9 @@ begin
         $body$ $ddl$, admit, it.relation, it.id);
     execute format('revoke all on function baton.%I() from public', admit);
     execute format('comment on function baton.%I() is %L', admit, 'turns away messages that inbox ' || it.name || ' has had');
-    execute format('create trigger baton_admit before insert on %s for each row execute function baton.%I()', it.relation, admit);
+    execute format('create trigger baton_admit before insert on %s for each row'
+                   ' when (current_setting(''baton.receiving'', true) is distinct from %L) execute function baton.%I()',
+                   it.relation, it.id, admit);
     execute format('create trigger baton_remember after delete on %s referencing old table as gone'
                    ' for each statement execute function baton.remember_inbox_keys(%L)', it.relation, it.id);
     perform baton.note_inbox_object(it.id, 'core', 'function', 'baton', admit);
@@ -57,7 +59,6 @@ comment on function baton.make_inbox_triggers(baton.inboxes) is 'makes the dedup
 create function baton.make_inbox_index(it baton.inboxes, part text, suffix text, definition text)
 returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     table_name text;
@@ -82,7 +83,6 @@ comment on function baton.make_inbox_index(baton.inboxes, text, text, text) is '
 create function baton.make_inbox_indexes(it baton.inboxes)
 returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     terms baton.inbox_terms := baton.inbox_terms(it, '');
@@ -99,7 +99,6 @@ comment on function baton.make_inbox_indexes(baton.inboxes) is 'makes the partia
 create function baton.make_inbox_table(schema_name text, table_name text)
 returns regclass
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     execute format($ddl$
@@ -135,7 +134,6 @@ comment on function baton.make_inbox_table(text, text) is 'creates the table of 
 create function baton.check_inbox_policy(max_retries int, retention_hours int)
 returns void
 language plpgsql immutable
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     if max_retries is null or max_retries < 1 then
@@ -197,7 +195,6 @@ comment on function baton.create_inbox(text, text, int, text, boolean, boolean, 
 create function baton.remake_inbox(it baton.inboxes)
 returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform baton.drop_inbox_objects(it, only_kind => 'view');
@@ -266,7 +263,7 @@ begin
             using errcode = 'undefined_object', hint = 'see select * from baton.inbox_status()';
     end if;
     perform baton.drop_inbox_objects(it);
-    if drop_inbox.cascade and it.layout = 'managed' and exists (select 1 from pg_class c where c.oid = it.relation) then
+    if drop_inbox.cascade and it.layout = 'managed' and it.relation::text !~ '^[0-9]' then
         execute format('drop table %s', it.relation);
     end if;
     delete from baton.inbox_keys k where k.inbox = it.id;

@@ -4,7 +4,6 @@
 create function baton.check_inbox_enabled()
 returns void
 language plpgsql stable
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     if not baton.setting('inbox_enabled')::boolean then
@@ -14,13 +13,36 @@ end
 $$;
 comment on function baton.check_inbox_enabled() is 'raises BT005 while inbox_enabled is off';
 
+-- Return which of the messages just stored had been here before, after removing them again. A row that was being
+-- deleted when its id was looked up is found here: the insert has waited for that deletion to commit. Under a
+-- snapshot that does not move, the unique key of the remembered ids decides instead.
+create function baton.reject_inbox_repeats(it baton.inboxes, event_ids text[])
+returns text[]
+language plpgsql
+as $$
+declare
+    repeats text[];
+begin
+    if current_setting('transaction_isolation') not like 'read%' then
+        insert into baton.inbox_keys (inbox, event_id) select it.id, e from unnest(event_ids) e order by e
+        on conflict do nothing;  -- raises serialization_failure when the other id is newer than our snapshot
+        return '{}';
+    end if;
+    select array_agg(k.event_id) into repeats from baton.inbox_keys k where k.inbox = it.id and k.event_id = any (event_ids);
+    if repeats is not null then
+        execute format('delete from %s where event_id = any ($1)', it.relation) using repeats;
+    end if;
+    return coalesce(repeats, '{}');
+end
+$$;
+comment on function baton.reject_inbox_repeats(baton.inboxes, text[]) is 'removes messages that turn out to be known';
+
 -- Write the statement that stores a batch in a managed inbox and reports each message as new or duplicate.
 -- Rows go in by id, so that two receivers of the same messages wait for each other but never in a circle; their
 -- times keep the order in which they were handed over. A message that comes with an error is a dead letter.
 create function baton.inbox_receive_managed_sql(it baton.inboxes)
 returns text
 language sql stable
-set search_path = pg_catalog, pg_temp
 as $$
     select format($query$
         with given as materialized (
@@ -36,12 +58,15 @@ as $$
                    coalesce(g.tenant_id, nullif(current_setting('baton.tenant_id', true), '')), g.sequence_num, g.priority,
                    $1 + g.position * interval '1 microsecond', coalesce(g.available_at, $1 + g.position * interval '1 microsecond'),
                    decode(g.payload_raw, 'base64'), g.error, case when g.error is null then 0 else %2$s end
-              from given g where g.first order by g.event_id
+              from given g
+             where g.first and not exists (select 1 from baton.inbox_keys k where k.inbox = %3$s and k.event_id = g.event_id)
+             order by g.event_id
             on conflict (event_id) do nothing
             returning event_id
         )
-        select g.position::int, g.event_id, case when f.event_id is not null and g.first then 'new' else 'duplicate' end
-          from given g left join fresh f on f.event_id = g.event_id order by g.position$query$, it.relation, it.max_retries)
+        select array_agg(g.event_id order by g.position),
+               array_agg(case when f.event_id is not null and g.first then 'new' else 'duplicate' end order by g.position)
+          from given g left join fresh f on f.event_id = g.event_id$query$, it.relation, it.max_retries, it.id)
 $$;
 comment on function baton.inbox_receive_managed_sql(baton.inboxes) is 'statement that stores a batch in a managed inbox';
 
@@ -49,7 +74,6 @@ comment on function baton.inbox_receive_managed_sql(baton.inboxes) is 'statement
 create function baton.check_inbox_messages(messages jsonb)
 returns void
 language plpgsql immutable
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     bad bigint;
@@ -75,17 +99,24 @@ security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
     it baton.inboxes := baton.need_inbox(inbox, path);
-    duplicates int := 0;
+    ids text[];
+    outcomes text[];
+    repeats text[] := '{}';
+    duplicates int;
 begin
     perform baton.check_inbox_enabled();
     perform baton.check_inbox_messages(messages);
-    for receive_many."position", receive_many.event_id, receive_many.outcome in
-        execute case it.layout when 'managed' then baton.inbox_receive_managed_sql(it) else baton.inbox_receive_adopted_sql(it) end
-        using clock_timestamp(), messages
-    loop
-        duplicates := duplicates + (receive_many.outcome = 'duplicate')::int;
-        return next;
-    end loop;
+    if it.layout = 'managed' then
+        perform set_config('baton.receiving', it.id::text, true);
+        execute baton.inbox_receive_managed_sql(it) into ids, outcomes using clock_timestamp(), messages;
+        perform set_config('baton.receiving', '', true);
+        repeats := baton.reject_inbox_repeats(it, array(select o.id from unnest(ids, outcomes) o (id, outcome) where o.outcome = 'new'));
+    else
+        execute baton.inbox_receive_adopted_sql(it) into ids, outcomes using clock_timestamp(), messages;
+    end if;
+    return query select o.position::int, o.id, case when o.id = any (repeats) then 'duplicate' else o.outcome end
+                   from unnest(ids, outcomes) with ordinality o (id, outcome, position);
+    select count(*) into duplicates from unnest(ids, outcomes) o (id, outcome) where o.outcome = 'duplicate' or o.id = any (repeats);
     if duplicates > 0 then
         insert into baton.inbox_duplicates (inbox, duplicates) values (it.id, duplicates);
     end if;
@@ -119,13 +150,16 @@ begin
         raise exception 'a message needs an event_id'
             using errcode = 'invalid_parameter_value', hint = 'it is the id by which a redelivery is recognised';
     end if;
+    perform set_config('baton.receiving', it.id::text, true);
     execute format('insert into %s (event_id, event_type, payload, source, aggregate_id, headers, trace_id, sequence_num, priority,'
-                   ' received_at, available_at) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)'
-                   ' on conflict (event_id) do nothing', it.relation)
+                   ' received_at, available_at) select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11'
+                   ' where not exists (select 1 from baton.inbox_keys k where k.inbox = %s and k.event_id = $1)'
+                   ' on conflict (event_id) do nothing', it.relation, it.id)
       using event_id, coalesce(event_type, 'unknown'), payload, source, aggregate_id, headers, trace_id, sequence_num, priority::smallint,
             moment, coalesce(available_at, moment);
     get diagnostics stored = row_count;
-    if stored = 0 then
+    perform set_config('baton.receiving', '', true);
+    if stored = 0 or baton.reject_inbox_repeats(it, array[event_id]) <> '{}' then
         insert into baton.inbox_duplicates (inbox, duplicates) values (it.id, 1);
         return 'duplicate';
     end if;

@@ -4,7 +4,6 @@
 -- Write the columns and values of a row that comes into an adopted table; `g` is the message, $1 the moment.
 create function baton.inbox_adopted_row(it baton.inboxes, out columns text, out row_values text)
 language sql stable
-set search_path = pg_catalog, pg_temp
 as $$
     select string_agg(quote_ident(c.column_name), ', ' order by c.n), string_agg(c.expression, ', ' order by c.n)
       from (values
@@ -37,7 +36,6 @@ comment on function baton.inbox_adopted_row(baton.inboxes) is 'columns and value
 create function baton.inbox_receive_adopted_sql(it baton.inboxes)
 returns text
 language plpgsql stable
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     r record;
@@ -50,8 +48,9 @@ declare
                        headers, trace_id, sequence_num, priority, available_at, payload_raw, error, position)
         )$given$;
     report text := $report$
-        select g.position::int, g.event_id, case when f.event_id is not null and g.first then 'new' else 'duplicate' end
-          from given g left join fresh f on f.event_id = g.event_id order by g.position$report$;
+        select array_agg(g.event_id order by g.position),
+               array_agg(case when f.event_id is not null and g.first then 'new' else 'duplicate' end order by g.position)
+          from given g left join fresh f on f.event_id = g.event_id$report$;
 begin
     if it.layout = 'processed_events' then
         return given || format(', fresh as (%s)', baton.inbox_ledger_insert_sql(it)) || report;
@@ -77,7 +76,6 @@ comment on function baton.inbox_receive_adopted_sql(baton.inboxes) is 'statement
 create function baton.inbox_ledger_insert_sql(it baton.inboxes)
 returns text
 language sql stable
-set search_path = pg_catalog, pg_temp
 as $$
     select format($query$
         insert into %1$s as t (%2$I, %3$I)

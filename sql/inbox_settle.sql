@@ -4,7 +4,6 @@
 create function baton.raise_inbox_lease_lost(it baton.inboxes, event_ids text[], lease_token uuid)
 returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     m record;
@@ -41,7 +40,6 @@ comment on function baton.raise_inbox_lease_lost(baton.inboxes, text[], uuid) is
 create function baton.inbox_settle_adopted_sql(it baton.inboxes, terms baton.inbox_terms, action text, settings text, lease_token uuid)
 returns text
 language sql stable
-set search_path = pg_catalog, pg_temp
 as $$
     select format($query$
         with held as materialized (%1$s), moved as (%2$s), noted as (%3$s returning 1)
@@ -75,7 +73,6 @@ create function baton.settle_inbox(it baton.inboxes, action text, event_ids text
                                    error text default null, permanent boolean default false, leased_until timestamptz default null)
 returns bigint
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     terms baton.inbox_terms := baton.inbox_terms(it);

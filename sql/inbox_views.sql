@@ -4,7 +4,6 @@
 create function baton.make_inbox_view(it baton.inboxes, part text, prefix text, suffix text, description text, query text)
 returns name
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     view_name name := baton.derived_name(prefix, it.name, suffix);
@@ -33,7 +32,6 @@ comment on function baton.make_inbox_view(baton.inboxes, text, text, text, text,
 create function baton.inbox_stats_query(it baton.inboxes, terms baton.inbox_terms)
 returns text
 language sql stable
-set search_path = pg_catalog, pg_temp
 as $$
     select format($query$
         select s.event_type, sum(s.pending)::bigint as pending, sum(s.processed)::bigint as processed,
@@ -55,11 +53,11 @@ comment on function baton.inbox_stats_query(baton.inboxes, baton.inbox_terms) is
 create function baton.inbox_dead_query(it baton.inboxes, terms baton.inbox_terms)
 returns text
 language sql stable
-set search_path = pg_catalog, pg_temp
 as $$
     select format('select t.*%s from %s t where %s',
                   case when it.ordering_enabled then
-                      format(', baton.inbox_next_sequence(%s, t.%I::text) = t.%I as blocks_aggregate',
+                      format(', t.%3$I = coalesce((select s.last_sequence from baton.inbox_sequences s'
+                             ' where s.inbox = %1$s and s.aggregate = t.%2$I::text), 0) + 1 as blocks_aggregate',
                              it.id, it.aggregate_id_column, it.sequence_column) else '' end,
                   it.relation, terms.dead)
 $$;
@@ -69,7 +67,6 @@ comment on function baton.inbox_dead_query(baton.inboxes, baton.inbox_terms) is 
 create function baton.make_inbox_views(it baton.inboxes)
 returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     terms baton.inbox_terms;
