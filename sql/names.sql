@@ -26,7 +26,7 @@ begin
     schema_name := coalesce(case when cardinality(parts) = 2 then parts[1] end, default_schema, current_schema());
     if schema_name is null then
         raise exception 'no schema to use for "%"', table_name
-            using errcode = 'undefined_schema', hint = 'qualify the name, or set search_path';
+            using errcode = 'invalid_schema_name', hint = 'qualify the name, or set search_path';
     end if;
     perform baton.check_identifier(schema_name);
     perform baton.check_identifier(table_name);

@@ -1,0 +1,150 @@
+-- claim_inbox: a message is leased to one worker at a time.
+
+-- Write what a claim returns, in the order of claim_inbox's columns.
+create function baton.inbox_claim_columns(it baton.inboxes)
+returns text
+language sql stable
+as $$
+    select string_agg(case when c.column_name is null then 'null::' || c.kind else format('t.%I::%s', c.column_name, c.kind) end, ', ' order by c.n)
+      from (values (1, it.id_column, 'text'), (2, it.event_type_column, 'text'), (3, it.source_column, 'text'),
+                   (4, it.aggregate_id_column, 'text'), (5, it.payload_column, 'jsonb'), (6, it.headers_column, 'jsonb'),
+                   (7, it.trace_id_column, 'text'), (8, it.received_at_column, 'timestamptz'), (9, it.sequence_column, 'bigint'))
+           as c (n, column_name, kind)
+$$;
+comment on function baton.inbox_claim_columns(baton.inboxes) is 'select list of a claim';
+
+-- Write the condition that leaves alone what a worker without baton has locked.
+create function baton.inbox_foreign_lock_condition(it baton.inboxes)
+returns text
+language sql immutable
+as $$
+    select case when it.layout = 'omni_box' then
+        format(' and (t.locked_at is null or w.leased_until is not null or t.locked_at <= $1 - interval %L)', it.foreign_lock_timeout)
+        else '' end
+$$;
+comment on function baton.inbox_foreign_lock_condition(baton.inboxes) is 'SQL that respects locks of other workers';
+
+-- Write the condition under which a pending message may be leased now.
+create function baton.inbox_ready_condition(it baton.inboxes, terms baton.inbox_terms)
+returns text
+language sql stable
+as $$
+    select case when it.layout = 'managed' then
+        format('%s and t.available_at <= $1 and (t.leased_until is null or t.leased_until <= $1)'
+               ' and ($6::text is null or t.tenant_id = $6)', terms.pending)
+    else
+        format('%s and (%s is null or %2$s <= $1) and (w.leased_until is null or w.leased_until <= $1)', terms.pending, terms.available)
+        || baton.inbox_foreign_lock_condition(it) end
+$$;
+comment on function baton.inbox_ready_condition(baton.inboxes, baton.inbox_terms) is 'SQL for pending, due and not leased';
+
+-- Write where messages are read from: the table `t`, for an adopted one with its leases `w`.
+create function baton.inbox_source(it baton.inboxes, terms baton.inbox_terms)
+returns text
+language sql stable
+as $$
+    select it.relation || ' t' || case when it.layout = 'managed' then '' else
+        format(' left join baton.inbox_work w on w.inbox = %s and w.event_id = %s', it.id, terms.id) end
+$$;
+comment on function baton.inbox_source(baton.inboxes, baton.inbox_terms) is 'FROM clause of an inbox';
+
+-- Write how messages are picked in due order: the query `picked (id, due)`.
+create function baton.inbox_pick_sql(it baton.inboxes, terms baton.inbox_terms, condition text)
+returns text
+language sql stable
+as $$
+    select format('picked as materialized (select %s as id, %s as due from %s where %s %s order by %2$s limit $5'
+                  ' for no key update of t skip locked)',
+                  terms.id, terms.due, baton.inbox_source(it, terms), baton.inbox_ready_condition(it, terms), condition)
+$$;
+comment on function baton.inbox_pick_sql(baton.inboxes, baton.inbox_terms, text) is 'query that picks messages in due order';
+
+-- Write the claim. $1 moment, $2 token, $3 worker, $4 end of the lease, $5 batch, $6 tenant. In a managed table nothing
+-- that is indexed changes unless a lease ran out, so a claim adds no index entries. For an adopted one the upsert of
+-- the lease decides who gets a message: the row lock alone would let in a claimer with an older snapshot.
+create function baton.inbox_claim_sql(it baton.inboxes, terms baton.inbox_terms, picking text)
+returns text
+language sql stable
+as $$
+    select 'with recursive ' || picking || format(case when it.layout = 'managed' then $managed$, taken as (
+            update %1$s t set %2$s from picked p where t.event_id = p.id
+            returning %3$s, t.retry_count, p.due, t.leased_until is not null
+        )$managed$ else $adopted$, leased as (
+            insert into baton.inbox_work as w (inbox, event_id, lease_token, leased_by, leased_until)
+            select %4$s, p.id, $2, $3, $4 from picked p
+            on conflict (inbox, event_id) do update
+               set lease_token = $2, leased_by = $3, leased_until = $4, lapsed = w.leased_until is not null
+             where w.leased_until is null or w.leased_until <= $1
+            returning w.event_id, w.lapsed
+        ), taken as (
+            update %1$s t set %2$s from leased l join picked p on p.id = l.event_id
+             where t.%5$I = l.event_id::%6$s and %7$s
+            returning %3$s, %8$s, p.due, %8$s < %9$s
+        )$adopted$ end || $tail$
+        select c.* from taken c (event_id, event_type, source, aggregate_id, payload, headers, trace_id, received_at, sequence_num,
+                                 retry_count, due, alive)
+         where c.alive order by c.due, c.received_at$tail$,
+        it.relation, terms.lease, baton.inbox_claim_columns(it), it.id, it.id_column, terms.id_type, terms.pending,
+        terms.retries, terms.limit_of)
+$$;
+comment on function baton.inbox_claim_sql(baton.inboxes, baton.inbox_terms, text) is 'statement that leases picked messages';
+
+-- Refuse a lease that ends before it begins or an empty batch.
+create function baton.check_inbox_claim(worker text, batch int, lease_seconds int)
+returns void
+language plpgsql immutable
+as $$
+begin
+    if coalesce(worker, '') = '' then
+        raise exception 'a claim needs the worker''s name' using errcode = 'invalid_parameter_value';
+    elsif batch is null or batch < 1 then
+        raise exception 'batch must be 1 or more, not %', coalesce(batch::text, 'null') using errcode = 'invalid_parameter_value';
+    elsif lease_seconds is null or lease_seconds < 1 then
+        raise exception 'lease_seconds must be 1 or more, not %', coalesce(lease_seconds::text, 'null')
+            using errcode = 'invalid_parameter_value';
+    end if;
+end
+$$;
+comment on function baton.check_inbox_claim(text, int, int) is 'raises invalid_parameter_value for impossible claims';
+
+-- Lease messages to a worker. All messages of one claim share a token; a lease that ran out is offered again and
+-- counts as a failed attempt. An ordered inbox offers the next message of each aggregate, an inbox with
+-- priorities the earliest due, of one tier if asked.
+create function baton.claim_inbox(inbox text, worker text, batch int default 100, lease_seconds int default 30, tier text default null,
+                                  path name[] default current_schemas(false))
+returns table (event_id text, event_type text, source text, aggregate_id text, payload jsonb, headers jsonb, trace_id text,
+               received_at timestamptz, sequence_num bigint, attempt int, lease_token uuid, leased_until timestamptz)
+language plpgsql
+security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+    it baton.inboxes := baton.need_inbox(inbox, path);
+    terms baton.inbox_terms := baton.inbox_terms(it);
+    moment timestamptz := clock_timestamp();
+    condition text := '';
+    statement text;
+begin
+    perform baton.check_inbox_claim(worker, batch, lease_seconds);
+    claim_inbox.lease_token := gen_random_uuid();
+    claim_inbox.leased_until := moment + make_interval(secs => lease_seconds);
+    if tier is not null then
+        condition := baton.inbox_tier_condition(it, tier);
+    end if;
+    if it.ordering_enabled then
+        statement := baton.inbox_claim_sql(it, terms, baton.inbox_pick_ordered_sql(it, terms));
+    else
+        statement := baton.inbox_claim_sql(it, terms, baton.inbox_pick_sql(it, terms, condition));
+    end if;
+    for claim_inbox.event_id, claim_inbox.event_type, claim_inbox.source, claim_inbox.aggregate_id, claim_inbox.payload,
+        claim_inbox.headers, claim_inbox.trace_id, claim_inbox.received_at, claim_inbox.sequence_num, claim_inbox.attempt in
+        execute statement using moment, claim_inbox.lease_token, worker, claim_inbox.leased_until, batch,
+                                nullif(current_setting('baton.tenant_id', true), '')
+    loop
+        claim_inbox.attempt := claim_inbox.attempt + 1;
+        return next;
+    end loop;
+end
+$$;
+comment on function baton.claim_inbox(text, text, int, int, text, name[]) is 'leases messages to a worker; returns them with the lease token';
+
+select baton.declare_privileges('execute', '{baton_consumer,baton_relay,baton_operator}', '{claim_inbox}');

@@ -1,0 +1,155 @@
+-- How an inbox's table says pending, dead, done, due; and what an update writes to move a message on.
+-- The terms speak of the table as `t`; its conditions can be had without that prefix, for an index. In all of them $1 is the moment of the call; in `fail` $4 is the error and
+-- $5 whether the failure is permanent; in `lease` $2 is the token, $3 the worker and $4 the end of the lease.
+
+create type baton.inbox_terms as (
+    id         text,  -- the message's id as text
+    id_type    text,  -- the type to which ids are cast before they are compared
+    pending    text,
+    dead       text,
+    done       text,
+    unfinished text,  -- pending or dead
+    available  text,  -- when a message may be offered, null for at once
+    due        text,  -- in which order messages are offered
+    retries    text,
+    limit_of   text,  -- attempts a message has
+    complete   text,
+    fail       text,
+    lease      text,
+    release    text,
+    replay     text
+);
+comment on type baton.inbox_terms is 'SQL fragments for one inbox''s table';
+
+-- Return how long a message waits after its n-th failure: doubling, capped, with jitter so that retries spread.
+create function baton.backoff_delay(base interval, cap interval, jitter float8, attempt int)
+returns interval
+language sql volatile
+as $$ select least(cap, base * power(2, least(greatest(attempt, 1), 31) - 1)) * (1 - jitter * random()) $$;
+comment on function baton.backoff_delay(interval, interval, float8, int) is 'exponential backoff with jitter';
+
+-- Write the condition that narrows a shared table to the inbox's consumer group.
+create function baton.inbox_group_condition(it baton.inboxes, prefix text)
+returns text
+language sql immutable
+as $$ select case when it.group_column is null then '' else format(' and %s%I = %L', prefix, it.group_column, it.group_value) end $$;
+comment on function baton.inbox_group_condition(baton.inboxes, text) is 'SQL that keeps to the inbox''s consumer group';
+
+-- Return the terms of tables that follow processed_at and retry_count: baton's own and adopted ones.
+create function baton.inbox_standard_terms(it baton.inboxes, prefix text)
+returns baton.inbox_terms
+language plpgsql stable
+as $$
+declare
+    terms baton.inbox_terms;
+    managed boolean := it.layout = 'managed';
+    error_set text := case when it.error_column is null then '' else format(', %I = ', it.error_column) end;
+    lapsed text := case when managed then '(t.leased_until is not null)' else 'l.lapsed' end;
+    group_condition text := baton.inbox_group_condition(it, prefix);
+    clear_lease text := case when managed then ', lease_token = null, leased_by = null, leased_until = null' else '' end;
+begin
+    terms.retries := format('t.%I', it.retry_count_column);
+    terms.limit_of := it.max_retries::text;
+    terms.pending := format('%1$s%2$I is null and %1$s%3$I < %4$s', prefix, it.processed_at_column, it.retry_count_column, it.max_retries) || group_condition;
+    terms.dead := format('%1$s%2$I is null and %1$s%3$I >= %4$s', prefix, it.processed_at_column, it.retry_count_column, it.max_retries) || group_condition;
+    terms.done := format('%s%I is not null', prefix, it.processed_at_column) || group_condition;
+    terms.unfinished := format('%s%I is null', prefix, it.processed_at_column) || group_condition;
+    terms.available := case when managed then 't.available_at' else 'w.available_at' end;
+    terms.due := prefix || case when managed then 'available_at' else quote_ident(it.received_at_column) end;
+    terms.complete := format('%I = $1', it.processed_at_column) || error_set || case when error_set = '' then '' else 'null' end || clear_lease;
+    terms.fail := format('%1$I = case when $5 then greatest(t.%1$I + 1, %2$s) else t.%1$I + 1 end', it.retry_count_column, it.max_retries)
+                  || error_set || case when error_set = '' then '' else '$4' end || clear_lease
+                  || case when managed then format(', available_at = $1 + baton.backoff_delay(%L, %L, %L, t.retry_count + 1)',
+                                                   it.backoff_base, it.backoff_cap, it.backoff_jitter) else '' end;
+    terms.replay := format('%I = null, %I = 0', it.processed_at_column, it.retry_count_column)
+                    || error_set || case when error_set = '' then '' else 'null' end || clear_lease
+                    || case when managed then ', available_at = $1' else '' end;
+    terms.release := substr(clear_lease, 3);
+    -- A lease that ran out counts as a failed attempt: a message that kills its worker must not go round for ever.
+    terms.lease := format('%1$I = t.%1$I + %2$s::int', it.retry_count_column, lapsed)
+                   || error_set || case when error_set = '' then ''
+                                        else format('case when %s then %s else t.%I end', lapsed,
+                                                    case when managed then 'format(''the lease of worker "%s" ran out'', t.leased_by)'
+                                                         else '''the lease of a worker ran out''' end, it.error_column) end
+                   || case when managed then format(', lease_token = case when %1$s then $2 end, leased_by = case when %1$s then $3 end,'
+                                                    ' leased_until = case when %1$s then $4 end',
+                                                    format('t.retry_count + %s::int < %s', lapsed, it.max_retries)) else '' end;
+    return terms;
+end
+$$;
+comment on function baton.inbox_standard_terms(baton.inboxes, text) is 'terms of tables with processed_at and retry_count';
+
+-- Return the terms of the status layout: pending, completed, failed, with attempts and locks in the row.
+create function baton.inbox_status_terms(it baton.inboxes, prefix text)
+returns baton.inbox_terms
+language plpgsql stable
+as $$
+declare
+    terms baton.inbox_terms;
+    group_condition text := baton.inbox_group_condition(it, prefix);
+    unlock text := 'locked_at = null, locked_by = null, updated_at = $1';
+begin
+    terms.retries := 't.attempts_made';
+    terms.limit_of := 't.max_attempts';
+    terms.pending := format('%1$sstatus = ''pending'' and %1$sattempts_made < %1$smax_attempts', prefix) || group_condition;
+    terms.dead := format('%1$sstatus <> ''completed'' and (%1$sstatus = ''failed'' or %1$sattempts_made >= %1$smax_attempts)', prefix) || group_condition;
+    terms.done := format('%1$sstatus = ''completed'' and %1$scompleted_at is not null', prefix) || group_condition;
+    terms.unfinished := prefix || 'completed_at is null' || group_condition;
+    terms.available := 't.scheduled_at';
+    terms.due := prefix || 'scheduled_at';
+    terms.complete := 'status = ''completed'', completed_at = $1, ' || unlock;
+    terms.fail := format('attempts_made = case when $5 then t.max_attempts else least(t.attempts_made + 1, t.max_attempts) end,'
+                         ' status = case when $5 or t.attempts_made + 1 >= t.max_attempts then ''failed'' else ''pending'' end,'
+                         ' last_error = left($4, 2000), scheduled_at = $1 + baton.backoff_delay(%L, %L, %L, t.attempts_made + 1), ',
+                         it.backoff_base, it.backoff_cap, it.backoff_jitter) || unlock;
+    terms.replay := 'status = ''pending'', completed_at = null, attempts_made = 0, last_error = null, scheduled_at = $1, ' || unlock;
+    terms.release := unlock;
+    terms.lease := 'attempts_made = least(t.attempts_made + l.lapsed::int, t.max_attempts),'
+                   ' status = case when t.attempts_made + l.lapsed::int >= t.max_attempts then ''failed'' else t.status end,'
+                   ' last_error = case when l.lapsed then ''the lease of a worker ran out'' else t.last_error end,'
+                   ' locked_at = case when t.attempts_made + l.lapsed::int < t.max_attempts then $1 end,'
+                   ' locked_by = case when t.attempts_made + l.lapsed::int < t.max_attempts then left($3, 255) end, updated_at = $1';
+    return terms;
+end
+$$;
+comment on function baton.inbox_status_terms(baton.inboxes, text) is 'terms of tables with status, attempts and locks';
+
+-- Return the terms of an inbox's table.
+create function baton.inbox_terms(it baton.inboxes, prefix text default 't.')
+returns baton.inbox_terms
+language plpgsql stable
+as $$
+declare
+    terms baton.inbox_terms;
+begin
+    perform baton.check_inbox_is_queue(it);
+    terms := case it.layout when 'omni_box' then baton.inbox_status_terms(it, prefix) else baton.inbox_standard_terms(it, prefix) end;
+    terms.id := format('t.%I', it.id_column) || case when it.layout = 'managed' then '' else '::text' end;
+    terms.id_type := case when it.layout = 'managed' then 'text' else baton.inbox_column_type(it, it.id_column) end;
+    if it.priority_tiers is not null then
+        terms.due := baton.inbox_priority_due(it, terms.due);
+    end if;
+    return terms;
+end
+$$;
+comment on function baton.inbox_terms(baton.inboxes, text) is 'SQL fragments that read and move the messages of an inbox';
+
+-- Return the type of a column of the inbox's table, as it is written in a cast.
+create function baton.inbox_column_type(it baton.inboxes, column_name name)
+returns text
+language plpgsql stable
+as $$
+declare
+    type_name text;
+begin
+    select format_type(a.atttypid, null) into type_name
+      from pg_attribute a where a.attrelid = it.relation and a.attname = column_name and not a.attisdropped and a.attnum > 0;
+    if not found then
+        raise exception 'column "%" of inbox "%" is gone', column_name, it.name
+            using errcode = 'undefined_column',
+                  hint = 'drop the inbox and adopt the table again with its present columns; adopted tables are never dropped';
+    end if;
+    return type_name;
+end
+$$;
+comment on function baton.inbox_column_type(baton.inboxes, name) is 'type of a mapped column; raises when it is gone';

@@ -1,0 +1,186 @@
+-- receive and receive_many: a message comes in once, however often it is delivered.
+
+-- Refuse to take messages while inboxes are switched off.
+create function baton.check_inbox_enabled()
+returns void
+language plpgsql stable
+as $$
+begin
+    if not baton.setting('inbox_enabled')::boolean then
+        raise exception 'inboxes are disabled' using errcode = 'BT005', hint = 'turn the setting inbox_enabled on';
+    end if;
+end
+$$;
+comment on function baton.check_inbox_enabled() is 'raises BT005 while inbox_enabled is off';
+
+-- Return which of the messages just stored had been here before, after removing them again. A row that was being
+-- deleted when its id was looked up is found here: the insert has waited for that deletion to commit. Under a
+-- snapshot that does not move, the unique key of the remembered ids decides instead.
+create function baton.reject_inbox_repeats(it baton.inboxes, event_ids text[])
+returns text[]
+language plpgsql
+as $$
+declare
+    repeats text[];
+begin
+    if current_setting('transaction_isolation') not like 'read%' then
+        insert into baton.inbox_keys (inbox, event_id) select it.id, e from unnest(event_ids) e order by e
+        on conflict do nothing;  -- raises serialization_failure when the other id is newer than our snapshot
+        return '{}';
+    end if;
+    select array_agg(k.event_id) into repeats from baton.inbox_keys k where k.inbox = it.id and k.event_id = any (event_ids);
+    if repeats is not null then
+        execute format('delete from %s where event_id = any ($1)', it.relation) using repeats;
+    end if;
+    return coalesce(repeats, '{}');
+end
+$$;
+comment on function baton.reject_inbox_repeats(baton.inboxes, text[]) is 'removes messages that turn out to be known';
+
+-- Write the statement that stores a batch in a managed inbox and reports each message as new or duplicate.
+-- Rows go in by id, so that two receivers of the same messages wait for each other but never in a circle; their
+-- times keep the order in which they were handed over. A message that comes with an error is a dead letter.
+create function baton.inbox_receive_managed_sql(it baton.inboxes)
+returns text
+language sql stable
+as $$
+    select format($query$
+        with given as materialized (
+            select m.*, row_number() over (partition by m.event_id order by m.position) = 1 as first
+              from rows from (jsonb_to_recordset($2) as (event_id text, event_type text, source text, aggregate_id text, payload jsonb,
+                       headers jsonb, trace_id text, tenant_id text, sequence_num bigint, priority smallint, available_at timestamptz,
+                       payload_raw text, error text)) with ordinality as m (event_id, event_type, source, aggregate_id, payload,
+                       headers, trace_id, tenant_id, sequence_num, priority, available_at, payload_raw, error, position)
+        ), fresh as (
+            insert into %1$s (event_id, event_type, source, aggregate_id, payload, headers, trace_id, tenant_id, sequence_num, priority,
+                              received_at, available_at, payload_raw, error, retry_count)
+            select g.event_id, coalesce(g.event_type, 'unknown'), g.source, g.aggregate_id, g.payload, g.headers, g.trace_id,
+                   coalesce(g.tenant_id, nullif(current_setting('baton.tenant_id', true), '')), g.sequence_num, g.priority,
+                   $1 + g.position * interval '1 microsecond', coalesce(g.available_at, $1 + g.position * interval '1 microsecond'),
+                   decode(g.payload_raw, 'base64'), g.error, case when g.error is null then 0 else %2$s end
+              from given g
+             where g.first and not exists (select 1 from baton.inbox_keys k where k.inbox = %3$s and k.event_id = g.event_id)
+             order by g.event_id
+            on conflict (event_id) do nothing
+            returning event_id
+        )
+        select array_agg(g.event_id order by g.position),
+               array_agg(case when f.event_id is not null and g.first then 'new' else 'duplicate' end order by g.position)
+          from given g left join fresh f on f.event_id = g.event_id$query$, it.relation, it.max_retries, it.id)
+$$;
+comment on function baton.inbox_receive_managed_sql(baton.inboxes) is 'statement that stores a batch in a managed inbox';
+
+-- Refuse a batch that holds something other than messages with ids.
+create function baton.check_inbox_messages(messages jsonb)
+returns void
+language plpgsql immutable
+as $$
+declare
+    bad bigint;
+begin
+    if messages is null or jsonb_typeof(messages) <> 'array' then
+        raise exception 'messages must be an array of objects' using errcode = 'invalid_parameter_value';
+    end if;
+    select m.position into bad from jsonb_array_elements(messages) with ordinality as m (body, position)
+     where jsonb_typeof(m.body) <> 'object' or coalesce(m.body ->> 'event_id', '') = '' limit 1;
+    if found then
+        raise exception 'message % of the batch has no event_id', bad
+            using errcode = 'invalid_parameter_value', hint = 'every message needs the id by which a redelivery is recognised';
+    end if;
+end
+$$;
+comment on function baton.check_inbox_messages(jsonb) is 'raises invalid_parameter_value unless every message has an event_id';
+
+-- Store a batch of messages in one round trip and report for each whether it is new or a duplicate.
+create function baton.receive_many(inbox text, messages jsonb, path name[] default current_schemas(false))
+returns table ("position" int, event_id text, outcome text)
+language plpgsql
+security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+    it baton.inboxes := baton.need_inbox(inbox, path);
+    ids text[];
+    outcomes text[];
+    repeats text[] := '{}';
+    duplicates int;
+begin
+    perform baton.check_inbox_enabled();
+    perform baton.check_inbox_messages(messages);
+    if it.layout = 'managed' then
+        perform set_config('baton.receiving', it.id::text, true);
+        execute baton.inbox_receive_managed_sql(it) into ids, outcomes using clock_timestamp(), messages;
+        perform set_config('baton.receiving', '', true);
+        repeats := baton.reject_inbox_repeats(it, array(select o.id from unnest(ids, outcomes) o (id, outcome) where o.outcome = 'new'));
+    else
+        execute baton.inbox_receive_adopted_sql(it) into ids, outcomes using clock_timestamp(), messages;
+    end if;
+    return query select o.position::int, o.id, case when o.id = any (repeats) then 'duplicate' else o.outcome end
+                   from unnest(ids, outcomes) with ordinality o (id, outcome, position);
+    select count(*) into duplicates from unnest(ids, outcomes) o (id, outcome) where o.outcome = 'duplicate' or o.id = any (repeats);
+    if duplicates > 0 then
+        insert into baton.inbox_duplicates (inbox, duplicates) values (it.id, duplicates);
+    end if;
+end
+$$;
+comment on function baton.receive_many(text, jsonb, name[]) is
+    'stores a JSON array of messages; reports position, event_id and new or duplicate';
+
+-- Store one message; returns 'new', or 'duplicate' when the inbox has had it.
+create function baton.receive(inbox text, event_id text, event_type text, payload jsonb, source text default null,
+                              aggregate_id text default null, headers jsonb default null, trace_id text default null,
+                              sequence_num bigint default null, priority int default null, available_at timestamptz default null,
+                              path name[] default current_schemas(false))
+returns text
+language plpgsql
+security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+    it baton.inboxes := baton.need_inbox(inbox, path);
+    moment timestamptz := clock_timestamp();
+    stored bigint;
+begin
+    if it.layout <> 'managed' then
+        return (select r.outcome from baton.receive_many(inbox, jsonb_build_array(jsonb_build_object(
+            'event_id', event_id, 'event_type', event_type, 'payload', payload, 'source', source, 'aggregate_id', aggregate_id,
+            'headers', headers, 'trace_id', trace_id, 'sequence_num', sequence_num, 'priority', priority,
+            'available_at', available_at)), path) r);
+    end if;
+    perform baton.check_inbox_enabled();
+    if coalesce(event_id, '') = '' then
+        raise exception 'a message needs an event_id'
+            using errcode = 'invalid_parameter_value', hint = 'it is the id by which a redelivery is recognised';
+    end if;
+    perform set_config('baton.receiving', it.id::text, true);
+    execute format('insert into %s (event_id, event_type, payload, source, aggregate_id, headers, trace_id, sequence_num, priority,'
+                   ' received_at, available_at) select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11'
+                   ' where not exists (select 1 from baton.inbox_keys k where k.inbox = %s and k.event_id = $1)'
+                   ' on conflict (event_id) do nothing', it.relation, it.id)
+      using event_id, coalesce(event_type, 'unknown'), payload, source, aggregate_id, headers, trace_id, sequence_num, priority::smallint,
+            moment, coalesce(available_at, moment);
+    get diagnostics stored = row_count;
+    perform set_config('baton.receiving', '', true);
+    if stored = 0 or baton.reject_inbox_repeats(it, array[event_id]) <> '{}' then
+        insert into baton.inbox_duplicates (inbox, duplicates) values (it.id, 1);
+        return 'duplicate';
+    end if;
+    return 'new';
+end
+$$;
+comment on function baton.receive(text, text, text, jsonb, text, text, jsonb, text, bigint, int, timestamptz, name[]) is
+    'stores one message; returns new or duplicate';
+
+-- Keep a message that cannot be read as a dead letter with its bytes; returns 'new' or 'duplicate'.
+create function baton.receive_malformed(inbox text, event_id text, payload_raw bytea, error text, source text default null,
+                                        headers jsonb default null, event_type text default 'malformed',
+                                        path name[] default current_schemas(false))
+returns text
+language sql
+as $$
+    select r.outcome from baton.receive_many(inbox, jsonb_build_array(jsonb_build_object(
+        'event_id', event_id, 'event_type', event_type, 'payload_raw', encode(payload_raw, 'base64'),
+        'error', coalesce(error, 'malformed message'), 'source', source, 'headers', headers)), path) r
+$$;
+comment on function baton.receive_malformed(text, text, bytea, text, text, jsonb, text, name[]) is
+    'keeps an unreadable message as a dead letter with its bytes';
+
+select baton.declare_privileges('execute', '{baton_consumer,baton_relay,baton_operator}', '{receive,receive_many,receive_malformed}');

@@ -1,0 +1,89 @@
+-- Receiving into adopted tables. They get no triggers, and their own jobs may delete rows, so every id is kept from
+-- the start; where the table has a unique key on the id, that key decides about rows that came in another way.
+
+-- Write the columns and values of a row that comes into an adopted table; `g` is the message, $1 the moment.
+create function baton.inbox_adopted_row(it baton.inboxes, out columns text, out row_values text)
+language sql stable
+as $$
+    select string_agg(quote_ident(c.column_name), ', ' order by c.n), string_agg(c.expression, ', ' order by c.n)
+      from (values
+        (1, it.id_column, 'g.event_id::' || baton.inbox_column_type(it, it.id_column)),
+        (2, it.event_type_column, 'coalesce(g.event_type, ''unknown'')'),
+        (3, it.source_column, case it.layout when 'omni_box' then 'coalesce(g.source, '''')' else 'g.source' end),
+        (4, it.aggregate_id_column, 'g.aggregate_id'),
+        -- A table without room for the bytes of an unreadable message keeps them in its payload.
+        (5, it.payload_column, 'case when g.payload_raw is null then coalesce(g.payload, ''null'') else jsonb_build_object(''raw_base64'', g.payload_raw) end'),
+        (6, it.headers_column, 'g.headers'),
+        (7, it.trace_id_column, 'g.trace_id'),
+        (8, it.sequence_column, 'g.sequence_num'),
+        (9, it.priority_column, 'g.priority'),
+        (10, it.received_at_column, '$1 + g.position * interval ''1 microsecond'''),
+        (11, it.error_column, 'g.error'),
+        (12, case it.layout when 'mapped' then it.retry_count_column end, format('case when g.error is null then 0 else %s end', it.max_retries)),
+        (13, it.group_column, quote_literal(it.group_value)),
+        (14, case it.layout when 'omni_box' then 'id' end, 'gen_random_uuid()'),
+        (15, case it.layout when 'omni_box' then 'status' end, 'case when g.error is null then ''pending'' else ''failed'' end'),
+        (16, case it.layout when 'omni_box' then 'scheduled_at' end, 'coalesce(g.available_at, $1)')
+      ) as v (n, column_name, expression)
+      cross join lateral (select v.n, v.column_name,
+          case when v.n = 1 or v.column_name is null then v.expression
+               else format('(%s)::%s', v.expression, baton.inbox_column_type(it, v.column_name)) end as expression) c
+     where c.column_name is not null
+$$;
+comment on function baton.inbox_adopted_row(baton.inboxes) is 'columns and values of a row received into an adopted table';
+
+-- Write the statement that stores a batch in an adopted table.
+create function baton.inbox_receive_adopted_sql(it baton.inboxes)
+returns text
+language plpgsql stable
+as $$
+declare
+    r record;
+    given text := $given$
+        with given as materialized (
+            select m.*, row_number() over (partition by m.event_id order by m.position) = 1 as first
+              from rows from (jsonb_to_recordset($2) as (event_id text, event_type text, source text, aggregate_id text, payload jsonb,
+                       headers jsonb, trace_id text, sequence_num bigint, priority int, available_at timestamptz,
+                       payload_raw text, error text)) with ordinality as m (event_id, event_type, source, aggregate_id, payload,
+                       headers, trace_id, sequence_num, priority, available_at, payload_raw, error, position)
+        )$given$;
+    report text := $report$
+        select array_agg(g.event_id order by g.position),
+               array_agg(case when f.event_id is not null and g.first then 'new' else 'duplicate' end order by g.position)
+          from given g left join fresh f on f.event_id = g.event_id$report$;
+begin
+    if it.layout = 'processed_events' then
+        return given || format(', fresh as (%s)', baton.inbox_ledger_insert_sql(it)) || report;
+    end if;
+    r := baton.inbox_adopted_row(it);
+    return given || format($query$, keyed as (
+            insert into baton.inbox_keys (inbox, event_id) select %1$s, g.event_id from given g where g.first order by g.event_id
+            on conflict do nothing returning event_id
+        ), fresh as (
+            insert into %2$s as t (%3$s) select %4$s from given g join keyed k on k.event_id = g.event_id
+             where g.first and not exists (select 1 from %2$s t where t.%5$I = g.event_id::%6$s %7$s) order by g.event_id
+            %8$s returning t.%5$I::text as event_id
+        )$query$, it.id, it.relation, r.columns, r.row_values, it.id_column, baton.inbox_column_type(it, it.id_column),
+        baton.inbox_group_condition(it, 't.'),
+        case when it.conflict_columns is null then '' else
+            format('on conflict (%s) do nothing', (select string_agg(quote_ident(c), ', ') from unnest(it.conflict_columns) c)) end)
+        || report;
+end
+$$;
+comment on function baton.inbox_receive_adopted_sql(baton.inboxes) is 'statement that stores a batch in an adopted table';
+
+-- Write the insert into a table of processed ids: an id counts again once its row has expired.
+create function baton.inbox_ledger_insert_sql(it baton.inboxes)
+returns text
+language sql stable
+as $$
+    select format($query$
+        insert into %1$s as t (%2$I, %3$I)
+        select g.event_id::%4$s, %5$L from given g where g.first order by g.event_id
+        on conflict (%6$s) do update set %3$I = excluded.%3$I, processed_at = excluded.processed_at, expires_at = excluded.expires_at
+         where t.expires_at <= $1
+        returning t.%2$I::text as event_id$query$,
+        it.relation, it.id_column, it.group_column, baton.inbox_column_type(it, it.id_column), it.group_value,
+        (select string_agg(quote_ident(c), ', ') from unnest(it.conflict_columns) c))
+$$;
+comment on function baton.inbox_ledger_insert_sql(baton.inboxes) is 'insert into a table of processed ids';
