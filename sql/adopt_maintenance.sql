@@ -184,8 +184,9 @@ begin
     end if;
     if baton.keeps_failures(outbox.layout) then
         execute format('select array_agg(f.row_id) from baton.adopted_failures f where f.outbox_id = $1 and not exists '
-                       '(select from %s t where t.%I = f.row_id::%s)', relation, baton.mapped_column(outbox.layout, 'id'),
-                       baton.role_type(relation, outbox.layout, 'id')) into gone using outbox.outbox_id;
+                       '(select from (select %2$I from %1$s union all select %2$I from %4$s) t where t.%2$I = f.row_id::%3$s)',
+                       relation, baton.mapped_column(outbox.layout, 'id'), baton.role_type(relation, outbox.layout, 'id'),
+                       coalesce(outbox.layout #>> '{dead,table}', relation::text)) into gone using outbox.outbox_id;
         perform baton.forget_failures(outbox.outbox_id, gone);
     end if;
     perform baton.sum_up_activity(outbox.outbox_id);

@@ -150,7 +150,7 @@ begin
         else 'died as (select)' end;
     return format('with target as (select %s, %s as row_id, %s as event_type, %s as attempts, %s as dead, now() + %s as due from %s t '
                   'where t.%I = any ($1::text[]::%s[]) and %s and %s for update of t), '
-                  'retried as (update %s t set %s from target g where %s and %s), %s, '
+                  '%s, %s, '
                   'noted as materialized (select baton.note_failed(%s, jsonb_agg(jsonb_build_object(''id'', g.row_id, ''event_type'', g.event_type, '
                   '''attempts'', g.attempts, ''dead'', g.dead, ''due'', g.due)), $2::text, %s) from target g) '
                   'select g.row_id as id, g.dead, g.attempts::int as attempts, case when not g.dead then g.due end as due from target g cross join noted',
@@ -158,8 +158,10 @@ begin
                   case when layout #>> '{dead,as}' is null then '($3::boolean is null)' else format('($3::boolean or %s)', f ->> 'dies') end,
                   baton.backoff_sql(layout, format('(%s + 1)', f ->> 'attempts')), relation,
                   baton.mapped_column(layout, 'id'), baton.role_type(relation, layout, 'id'), f ->> 'open', baton.fence_sql(layout, '$4'),
-                  relation, baton.state_assignments(relation, layout, 'failed'),
-                  case when layout #>> '{dead,as}' = 'attempts' then 'true' else 'not g.dead' end, baton.key_match(key, 't', 'g'), died,
+                  coalesce(baton.sql_part('retried as (update %s t set %s from target g where %s and %s)', relation::text,
+                                          nullif(baton.state_assignments(relation, layout, 'failed'), ''),
+                                          case when layout #>> '{dead,as}' = 'attempts' then 'true' else 'not g.dead' end,
+                                          baton.key_match(key, 't', 'g')), 'retried as (select)'), died,
                   outbox_id, baton.keeps_failures(layout)::text);
 end
 $$;
@@ -227,6 +229,8 @@ begin
                                                  when baton.mapped_column(layout, 'status') then baton.state_literal(layout, 'pending')
                                                  else format('t.%I', c) end, ', ' order by n) from unnest(names) with ordinality u (c, n)),
                        f ->> 'row_id');
+    elsif layout #>> '{dead,as}' is null then
+        back := format('replayed as (select %s as id from %s t where %s and false)', f ->> 'row_id', relation, chosen);
     else
         back := format('replayed as (update %s t set %s where %s and %s returning %s as id)', relation,
                        baton.state_assignments(relation, layout, 'pending'), chosen, f ->> 'dead', f ->> 'row_id');
