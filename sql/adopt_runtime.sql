@@ -1,0 +1,143 @@
+-- Working an adopted outbox. Everything here runs with the caller's rights on the table.
+--
+-- Where the table has lock columns, a claim is kept in them and outlives the transaction; a crashed
+-- worker's rows are taken by others when its lease is over. Where it has none, a claim is a row lock:
+-- claim, publish and acknowledge in one transaction, and a crash gives the rows back at once.
+
+-- Claim a batch of due events for a worker.
+create function baton.claim_adopted(name text, worker text, batch int default 100, lease_seconds int default 30)
+returns setof baton.adopted_event
+language plpgsql volatile
+as $$
+declare
+    outbox baton.adopted_outboxes := baton.find_adopted(name);
+begin
+    if batch is null or batch < 1 or lease_seconds is null or lease_seconds < 1 or coalesce(worker, '') = '' then
+        raise exception 'a claim needs a worker''s name, a batch of at least one event and a lease of at least one second'
+            using errcode = 'invalid_parameter_value', hint = 'baton.claim_adopted(''orders'', ''worker-1'', 100, 30)';
+    end if;
+    return query execute outbox.claim_sql using worker, batch, lease_seconds;
+exception when undefined_table or undefined_column then
+    raise exception 'the table of adopted outbox "%" has changed: %', left(name, 100), sqlerrm using errcode = sqlstate,
+        hint = 'adopt it again with baton.adopt_outbox(), or end its adoption with baton.unadopt_outbox()';
+end
+$$;
+comment on function baton.claim_adopted(text, text, int, int) is 'claims due events (FOR UPDATE SKIP LOCKED); without lock columns the claim lasts as long as the transaction';
+
+-- Settle events; returns the ids that were settled. With a worker, only rows it still holds.
+create function baton.ack_adopted(name text, ids text[], worker text default null)
+returns setof text
+language plpgsql volatile
+as $$
+declare
+    outbox baton.adopted_outboxes := baton.find_adopted(name);
+    settled text[] := '{}';
+    one text;
+begin
+    if ids is null or array_position(ids, null) is not null then
+        raise exception 'ids to settle must not be null' using errcode = 'null_value_not_allowed';
+    end if;
+    for one in execute outbox.ack_sql using ids, worker loop
+        settled := settled || one;
+    end loop;
+    if worker is not null and outbox.keeps_locks and cardinality(settled) < (select count(distinct i) from unnest(ids) i) then
+        raise warning 'lease lost: % of % events are no longer held by "%"', (select count(distinct i) from unnest(ids) i) - cardinality(settled),
+                      cardinality(ids), worker
+            using errcode = 'BT001', hint = 'another worker has taken them; ask for a longer lease_seconds';
+    end if;
+    return query select unnest(settled);
+end
+$$;
+comment on function baton.ack_adopted(text, text[], text) is 'settles events and returns the ids settled';
+
+-- Fail one event: another try after its backoff, or dead when its attempts are used up or the failure is permanent.
+create function baton.fail_adopted(name text, id text, error text, permanent boolean default false, worker text default null,
+                                   out dead boolean, out attempts int, out due timestamptz)
+language plpgsql volatile
+as $$
+declare
+    outbox baton.adopted_outboxes := baton.find_adopted(name);
+    failed_id text;
+begin
+    if id is null or permanent is null then
+        raise exception 'a failure needs the event''s id' using errcode = 'null_value_not_allowed';
+    end if;
+    execute outbox.fail_sql into failed_id, dead, attempts, due using array[fail_adopted.id], error, permanent, worker;
+    if failed_id is null then
+        raise exception 'event "%" cannot fail: it is %', left(id, 60),
+                        case when worker is not null and outbox.keeps_locks then 'not held by this worker, not there, or already settled'
+                             else 'not there, or already settled' end
+            using errcode = case when worker is not null and outbox.keeps_locks then 'BT001' else 'no_data_found' end;
+    end if;
+end
+$$;
+comment on function baton.fail_adopted(text, text, text, boolean, text) is 'fails an event by the rules of its table';
+
+-- List the dead letters.
+create function baton.adopted_dead_letters(name text, max_rows int default 1000)
+returns table (id text, event_id text, tenant_id text, aggregate_type text, aggregate_id text, event_type text, topic text,
+               payload jsonb, headers jsonb, occurred_at timestamptz, attempts int, error text)
+language plpgsql stable
+as $$
+begin
+    return query execute format('select d.id, d.event_id, d.tenant_id, d.aggregate_type, d.aggregate_id, d.event_type, d.topic, d.payload, '
+                                'd.headers, d.occurred_at, d.attempt - 1, d.error from (%s) d', (baton.find_adopted(name)).dead_sql)
+                 using max_rows;
+end
+$$;
+comment on function baton.adopted_dead_letters(text, int) is 'dead letters of an adopted outbox';
+
+-- Make dead letters pending again, with all their attempts; returns the ids replayed.
+create function baton.replay_adopted(name text, ids text[])
+returns setof text
+language plpgsql volatile
+as $$
+declare
+    outbox baton.adopted_outboxes := baton.find_adopted(name);
+begin
+    if ids is null or array_position(ids, null) is not null then
+        raise exception 'ids to replay must not be null' using errcode = 'null_value_not_allowed',
+            hint = 'list them with baton.adopted_dead_letters()';
+    end if;
+    return query execute outbox.replay_sql using ids;
+end
+$$;
+comment on function baton.replay_adopted(text, text[]) is 'replays dead letters; each keeps its id';
+
+-- Report lag, throughput, failures and dead letters, for one adopted outbox or all.
+create function baton.adopted_status(name text default null)
+returns table (outbox text, preset text, pending bigint, claimed bigint, lag_seconds float8, processed bigint,
+               throughput_per_second float8, failed bigint, failures jsonb, dlq_depth bigint, problem text)
+language plpgsql volatile
+as $$
+declare
+    a baton.adopted_outboxes;
+    only_one int := case when name is not null then (baton.find_adopted(name)).outbox_id end;
+begin
+    for a in select * from baton.adopted_outboxes o where only_one is null or o.outbox_id = only_one order by o.schema_name, o.table_name loop
+        outbox := format('%I.%I', a.schema_name, a.table_name);
+        preset := a.preset;
+        problem := null;
+        begin
+            execute a.status_sql into pending, claimed, lag_seconds, dlq_depth;
+            lag_seconds := coalesce(lag_seconds, 0);
+        exception when undefined_table or undefined_column or insufficient_privilege then
+            problem := sqlerrm;
+            select null, null, null, null into pending, claimed, lag_seconds, dlq_depth;
+        end;
+        select coalesce(sum(c.processed), 0)::bigint,
+               coalesce(sum(c.processed) filter (where c.at > clock_timestamp() - interval '1 minute'), 0) / 60.0, coalesce(sum(c.failed), 0)::bigint
+          into processed, throughput_per_second, failed
+          from baton.adopted_activity c where c.outbox_id = a.outbox_id;
+        select coalesce(jsonb_object_agg(coalesce(c.event_type, ''), c.n), '{}') into failures
+          from (select v.event_type, sum(v.failed) as n from baton.adopted_activity v
+                 where v.outbox_id = a.outbox_id group by v.event_type having sum(v.failed) > 0) c;
+        return next;
+    end loop;
+end
+$$;
+comment on function baton.adopted_status(text) is 'lag in seconds, processed and per second, failures by event type, dead letters';
+
+select baton.declare_privileges('execute', '{baton_relay,baton_operator,baton_consumer}', '{claim_adopted,ack_adopted,fail_adopted}');
+select baton.declare_privileges('execute', '{baton_relay,baton_operator}', '{replay_adopted}');
+select baton.declare_privileges('execute', '{baton_relay,baton_operator,baton_viewer}', '{adopted_dead_letters,adopted_status}');

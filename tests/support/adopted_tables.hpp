@@ -1,0 +1,22 @@
+#pragma once
+// The table layouts that baton has presets for, as their authors made them.
+
+#include <string>
+#include <vector>
+
+namespace baton::test {
+
+struct AdoptedTable {
+    std::string preset;
+    std::string name;
+    std::string ddl;
+    std::string insert;  // $1: how many rows
+    std::string any_id;
+    bool keeps_locks = false;
+};
+
+// One table for each preset.
+const std::vector<AdoptedTable>& adopted_tables();
+const AdoptedTable& adopted_table(const std::string& preset);
+
+}  // namespace baton::test
