@@ -28,6 +28,7 @@ class Load {
         event.aggregate_id = kept_key;
         event.partition_key = kept_key;
         event.payload = kept_body;
+        event.payload_kind = PayloadKind::text;
         Message& message = messages_.emplace_back();
         message.message_id = id;
         message.destination = destination_;
