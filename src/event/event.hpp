@@ -1,8 +1,8 @@
 #pragma once
 // An event as it leaves the log, and a message as it goes to a sink.
 //
-// Both are views: the bytes belong to the batch that was read. Whoever holds the batch may use them; nobody copies
-// a payload on the way from the server's answer to the broker's library.
+// Both are views: the bytes belong to the batch that was read. Whoever holds the batch may use them; nobody
+// copies a payload on the way from the server's answer to the broker's library.
 
 #include <chrono>
 #include <cstdint>
@@ -20,9 +20,9 @@ using Timestamp = std::chrono::sys_time<std::chrono::microseconds>;
 enum class PayloadKind { json, text, bytes };
 
 struct Event {
-    std::int64_t id = 0;          // its place in the log; 0 for events that do not come from one
-    std::string_view source_id;   // how its source names it: the id as text, or an adopted table's own key
-    std::string_view event_id;    // what consumers deduplicate by: a UUID, ULID or the source's own id
+    std::int64_t id = 0;         // its place in the log; 0 for events that do not come from one
+    std::string_view source_id;  // how its source names it: the id as text, or an adopted table's own key
+    std::string_view event_id;   // what consumers deduplicate by: a UUID, ULID or the source's own id
     Field tenant_id;
     Field aggregate_type;
     Field aggregate_id;
@@ -32,12 +32,12 @@ struct Event {
     Field partition_key;
     PayloadKind payload_kind = PayloadKind::json;
     Field payload;
-    Field headers;                // a JSON object as text
+    Field headers;  // a JSON object as text
     Field trace_id;
     Field correlation_id;
     Field causation_id;
     Timestamp occurred_at{};
-    int attempt = 1;              // 1 for the first delivery
+    int attempt = 1;  // 1 for the first delivery
 
     // Events with one key keep their order: the partition key, else the aggregate's id, else none.
     std::string_view key() const { return partition_key.value_or(aggregate_id.value_or(std::string_view{})); }
@@ -50,12 +50,13 @@ struct Header {
 
 // What a sink sends: one event may become several (routing keys with commas).
 struct Message {
-    std::uint64_t ticket = 0;      // names it in the sink's reports
-    std::string message_id;        // the same at every redelivery
-    std::string destination;       // topic, subject, routing key, stream, queue or URL
-    std::string_view key;          // empty: no order needed
+    std::uint64_t ticket = 0;  // names it in the sink's reports
+    std::string message_id;    // the same at every redelivery
+    std::string destination;   // topic, subject, routing key, stream, queue or URL
+    std::string_view key;      // empty: no order needed
     std::string_view body;
     std::string_view content_type;
+    bool enveloped = false;  // the body itself carries id, key and headers
     std::vector<Header> headers;
     const Event* event = nullptr;
 };

@@ -85,6 +85,8 @@ struct SinkTraits {
     std::size_t max_message_bytes = 0;
     // Sending in larger groups than this gains nothing.
     std::size_t preferred_batch = 1000;
+    // The envelope of a pipeline that names none.
+    const char* default_envelope = "raw";
 };
 
 class Sink {
@@ -98,6 +100,8 @@ class Sink {
     virtual void send(std::span<const Message> messages) = 0;
     // Append what has become known; waits up to `patience` for the first when nothing is known yet.
     virtual void collect(std::vector<Delivery>& deliveries, milliseconds patience) = 0;
+    // What hinders it right now, in the broker's own words, while it tries again by itself; empty when all is well.
+    virtual std::string trouble() { return {}; }
 };
 
 }  // namespace baton::relay

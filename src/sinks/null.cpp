@@ -9,7 +9,8 @@ class NullSink final : public relay::Sink {
     relay::SinkTraits traits() const override { return {.keeps_order_after_failure = true}; }
     void check() override {}
     void send(std::span<const Message> messages) override {
-        for (const auto& message : messages) done_.push_back({message.ticket, relay::Verdict::delivered, {}, {}});
+        for (const auto& message : messages)
+            done_.push_back({message.ticket, relay::Verdict::delivered, {}, {}});
     }
     void collect(std::vector<relay::Delivery>& deliveries, relay::milliseconds) override {
         std::move(done_.begin(), done_.end(), std::back_inserter(deliveries));

@@ -1,12 +1,16 @@
 #include "sinks/registry.hpp"
 
+#include "sinks/file.hpp"
 #include "sinks/null.hpp"
+#include "sinks/stdout.hpp"
 
 namespace baton::sinks {
 
 const std::map<std::string, MakeSink>& registry() {
     static const std::map<std::string, MakeSink> sinks{
+        {"file", make_file},
         {"null", make_null},
+        {"stdout", make_stdout},
     };
     return sinks;
 }

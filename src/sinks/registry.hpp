@@ -13,7 +13,8 @@ namespace baton::sinks {
 
 using MakeSink = std::function<std::unique_ptr<relay::Sink>(const relay::Settings&)>;
 
-// Every sink of this build: "kafka", "nats", "rabbitmq", "redis", "http", "sqs", "postgres", "file", "stdout", "null".
+// Every sink of this build: "kafka", "nats", "rabbitmq", "redis", "http", "sqs", "postgres", "file",
+// "stdout", "null".
 const std::map<std::string, MakeSink>& registry();
 
 // Make the sink that settings.text("type") names; throws SettingsError for an unknown type or bad settings.

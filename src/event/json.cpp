@@ -1,0 +1,126 @@
+#include "event/json.hpp"
+
+#include <array>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+
+namespace baton {
+
+namespace {
+
+// Return the length of the UTF-8 character that begins at `at`, or 0 when none does.
+std::size_t character_length(std::string_view bytes, std::size_t at) {
+    const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(bytes[i]); };
+    const unsigned char first = byte(at);
+    if (first < 0x80) return 1;
+    std::size_t length = 0;
+    std::uint32_t code = 0;
+    if (first >= 0xC2 && first < 0xE0)
+        length = 2, code = first & 0x1FU;
+    else if (first >= 0xE0 && first < 0xF0)
+        length = 3, code = first & 0x0FU;
+    else if (first >= 0xF0 && first < 0xF5)
+        length = 4, code = first & 0x07U;
+    if (length == 0 || at + length > bytes.size()) return 0;
+    for (std::size_t i = 1; i < length; ++i) {
+        if ((byte(at + i) & 0xC0U) != 0x80U) return 0;
+        code = code << 6U | (byte(at + i) & 0x3FU);
+    }
+    const bool overlong = (length == 3 && code < 0x800) || (length == 4 && code < 0x10000);
+    const bool surrogate = code >= 0xD800 && code <= 0xDFFF;
+    return overlong || surrogate || code > 0x10FFFF ? 0 : length;
+}
+
+bool is_plain(char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte >= 0x20 && byte < 0x80 && c != '"' && c != '\\';
+}
+
+void append_escaped(std::string& out, char c) {
+    constexpr std::string_view digits = "0123456789abcdef";
+    switch (c) {
+        case '"':
+            out += "\\\"";
+            break;
+        case '\\':
+            out += "\\\\";
+            break;
+        case '\n':
+            out += "\\n";
+            break;
+        case '\r':
+            out += "\\r";
+            break;
+        case '\t':
+            out += "\\t";
+            break;
+        default:
+            out += "\\u00";
+            out += digits[static_cast<unsigned char>(c) >> 4U];
+            out += digits[static_cast<unsigned char>(c) & 0xFU];
+    }
+}
+
+}  // namespace
+
+void append_json_string(std::string& out, std::string_view value) {
+    out += '"';
+    for (std::size_t at = 0; at < value.size();) {
+        std::size_t plain = at;
+        while (plain < value.size() && is_plain(value[plain])) ++plain;
+        out.append(value, at, plain - at);
+        at = plain;
+        if (at == value.size()) break;
+        const std::size_t length = character_length(value, at);
+        if (length > 1)
+            out.append(value, at, length);
+        else if (length == 1)
+            append_escaped(out, value[at]);
+        else
+            out += "\xEF\xBF\xBD";
+        at += length > 0 ? length : 1;
+    }
+    out += '"';
+}
+
+void append_json_line(std::string& out, std::string_view json) {
+    const std::size_t from = out.size();
+    out += json;
+    // Inside a JSON string a line break is always escaped, so any that is found stands between tokens.
+    for (std::size_t at = from; at < out.size(); ++at)
+        if (out[at] == '\n' || out[at] == '\r') out[at] = ' ';
+}
+
+void append_base64(std::string& out, std::string_view bytes) {
+    constexpr std::string_view alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const auto byte = [&](std::size_t i) {
+        return i < bytes.size() ? static_cast<unsigned char>(bytes[i]) : std::uint32_t{0};
+    };
+    for (std::size_t at = 0; at < bytes.size(); at += 3) {
+        const std::uint32_t group = byte(at) << 16U | byte(at + 1) << 8U | byte(at + 2);
+        out += alphabet[group >> 18U & 63U];
+        out += alphabet[group >> 12U & 63U];
+        out += at + 1 < bytes.size() ? alphabet[group >> 6U & 63U] : '=';
+        out += at + 2 < bytes.size() ? alphabet[group & 63U] : '=';
+    }
+}
+
+bool is_utf8(std::string_view bytes) {
+    for (std::size_t at = 0; at < bytes.size();) {
+        const std::size_t length = character_length(bytes, at);
+        if (length == 0) return false;
+        at += length;
+    }
+    return true;
+}
+
+bool is_json(std::string_view text) {
+    return nlohmann::json::accept(text);
+}
+
+bool is_json_type(std::string_view content_type) {
+    const std::string_view type = content_type.substr(0, content_type.find(';'));
+    return type == "application/json" || type.ends_with("+json");
+}
+
+}  // namespace baton

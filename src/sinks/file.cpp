@@ -1,0 +1,238 @@
+#include "sinks/file.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+
+#include "sinks/json_lines.hpp"
+
+namespace fs = std::filesystem;
+
+namespace baton::sinks {
+
+namespace {
+
+using relay::Verdict;
+
+struct Options {
+    fs::path path;
+    bool sync = true;
+    std::uint64_t rotate_size = 0;
+    std::chrono::milliseconds rotate_after{0};
+};
+
+[[noreturn]] void fail(const std::string& what, const fs::path& path) {
+    throw Error("cannot " + what + " " + path.string() + ": " + std::strerror(errno));
+}
+
+// Read "500MB" or a number of bytes.
+std::uint64_t read_size(const relay::Settings& settings, const std::string& key) {
+    if (!settings.has(key)) return 0;
+    std::uint64_t value = 0;
+    std::string text;
+    try {
+        text = settings.text(key);
+    } catch (const relay::SettingsError&) {
+        text = std::to_string(settings.number(key, 0));
+    }
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const std::string unit(end, static_cast<const char*>(text.data() + text.size()));
+    constexpr std::array<std::pair<std::string_view, std::uint64_t>, 5> units{
+        {{"", 1}, {"B", 1}, {"kB", 1000}, {"MB", 1'000'000}, {"GB", 1'000'000'000}}};
+    for (const auto& [name, factor] : units)
+        if (error == std::errc{} && unit == name && value > 0) return value * factor;
+    settings.refuse(key, "is no size", "write a number of bytes, 500MB or 2GB");
+}
+
+// The open file with its lock, its size and its age.
+class LogFile {
+  public:
+    explicit LogFile(const Options& options) : options_(options) {
+        fd_ = ::open(options_.path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+        if (fd_ < 0) fail("open", options_.path);
+        if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+            ::close(fd_);
+            throw Error("another process writes to " + options_.path.string());
+        }
+        struct stat status {};
+        ::fstat(fd_, &status);
+        size_ = static_cast<std::uint64_t>(status.st_size);
+        repair();
+    }
+    ~LogFile() { ::close(fd_); }
+    LogFile(const LogFile&) = delete;
+    LogFile& operator=(const LogFile&) = delete;
+
+    // Append all of it or, throwing, nothing.
+    void append(std::string_view bytes) {
+        std::uint64_t written = 0;
+        while (written < bytes.size()) {
+            const auto count = ::write(fd_, bytes.data() + written, bytes.size() - written);
+            if (count < 0 && errno == EINTR) continue;
+            if (count < 0) {
+                const int error = errno;
+                truncate(size_);
+                errno = error;
+                fail("write to", options_.path);
+            }
+            written += static_cast<std::uint64_t>(count);
+        }
+        size_ += written;
+    }
+
+    void sync() const {
+        if (::fdatasync(fd_) != 0) fail("flush", options_.path);
+    }
+
+    bool full() const {
+        if (size_ == 0) return false;
+        return (options_.rotate_size > 0 && size_ >= options_.rotate_size) ||
+               (options_.rotate_after.count() > 0 && Clock::now() - opened_ >= options_.rotate_after);
+    }
+
+  private:
+    using Clock = std::chrono::steady_clock;
+
+    void truncate(std::uint64_t size) const {
+        if (::ftruncate(fd_, static_cast<off_t>(size)) != 0) fail("shorten", options_.path);
+    }
+
+    // Cut off a last line that has no end: a crash interrupted it, and it will come again.
+    void repair() {
+        std::array<char, 4096> block{};
+        std::uint64_t end = size_;
+        while (end > 0) {
+            const std::uint64_t begin = end > block.size() ? end - block.size() : 0;
+            const auto got = ::pread(fd_, block.data(), end - begin, static_cast<off_t>(begin));
+            if (got < 0) fail("read", options_.path);
+            const std::string_view text(block.data(), static_cast<std::size_t>(got));
+            if (const auto found = text.rfind('\n'); found != std::string_view::npos) {
+                end = begin + found + 1;
+                break;
+            }
+            end = begin;
+        }
+        if (end == size_) return;
+        truncate(end);
+        size_ = end;
+    }
+
+    Options options_;
+    int fd_ = -1;
+    std::uint64_t size_ = 0;
+    Clock::time_point opened_ = Clock::now();
+};
+
+class FileSink final : public relay::Sink {
+  public:
+    explicit FileSink(Options options) : options_(std::move(options)) {}
+
+    relay::SinkTraits traits() const override {
+        return {.keeps_order_after_failure = true, .default_envelope = "json"};
+    }
+
+    void check() override {
+        if (!file_) file_ = std::make_unique<LogFile>(options_);
+    }
+
+    void send(std::span<const Message> messages) override {
+        for (const auto& message : messages) append_json_line_of(buffer_, message);
+        // After a failure nothing is written until that is known: no later message may overtake.
+        if (error_.empty())
+            attempt([this] {
+                if (!file_) file_ = std::make_unique<LogFile>(options_);
+                file_->append(buffer_);
+            });
+        buffer_.clear();
+        auto& tickets = error_.empty() ? written_ : failed_;
+        for (const auto& message : messages) tickets.push_back(message.ticket);
+    }
+
+    void collect(std::vector<relay::Delivery>& deliveries, relay::milliseconds) override {
+        if (!written_.empty()) {
+            std::string earlier;
+            earlier.swap(error_);
+            attempt([this] {
+                if (options_.sync) file_->sync();
+                if (file_->full()) rotate();
+            });
+            // What was not flushed may be in the file or not: it is sent again.
+            const auto verdict = error_.empty() ? Verdict::delivered : Verdict::retry;
+            for (const auto ticket : written_) deliveries.push_back({ticket, verdict, error_, {}});
+            if (error_.empty()) error_ = earlier;
+        }
+        for (const auto ticket : failed_) deliveries.push_back({ticket, Verdict::retry, error_, {}});
+        written_.clear();
+        failed_.clear();
+        error_.clear();
+    }
+
+  private:
+    // Do it; on an error remember the words and open the file anew next time.
+    template <class Step>
+    void attempt(const Step& step) {
+        try {
+            step();
+        } catch (const std::exception& error) {
+            error_ = error.what();
+            file_.reset();
+        }
+    }
+
+    // Give the full file its final name and begin a new one.
+    void rotate() {
+        if (options_.sync) file_->sync();
+        const std::time_t now = std::time(nullptr);
+        std::tm utc{};
+        ::gmtime_r(&now, &utc);
+        std::array<char, 32> stamp{};
+        std::strftime(stamp.data(), stamp.size(), "%Y%m%dT%H%M%SZ", &utc);
+        fs::path target;
+        for (int number = 1; target.empty() || fs::exists(target); ++number) {
+            const std::string suffix = number == 1 ? "" : "-" + std::to_string(number);
+            target = options_.path.parent_path() / (options_.path.stem().string() + "-" + stamp.data() +
+                                                    suffix + options_.path.extension().string());
+        }
+        if (::rename(options_.path.c_str(), target.c_str()) != 0) fail("rename", options_.path);
+        file_ = std::make_unique<LogFile>(options_);
+        if (!options_.sync) return;
+        const fs::path folder = options_.path.parent_path().empty() ? "." : options_.path.parent_path();
+        const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (fd < 0) fail("open", folder);
+        const bool flushed = ::fsync(fd) == 0;
+        ::close(fd);
+        if (!flushed) fail("flush", folder);
+    }
+
+    Options options_;
+    std::unique_ptr<LogFile> file_;
+    std::string buffer_;
+    std::vector<std::uint64_t> written_;  // in the file, not yet flushed
+    std::vector<std::uint64_t> failed_;
+    std::string error_;
+};
+
+}  // namespace
+
+std::unique_ptr<relay::Sink> make_file(const relay::Settings& settings) {
+    Options options;
+    options.path = settings.text("path");
+    const std::string policy = settings.text("fsync", "batch");
+    if (policy != "batch" && policy != "never")
+        settings.refuse("fsync", "is \"" + policy + "\"", "write \"batch\" or \"never\"");
+    options.sync = policy == "batch";
+    options.rotate_size = read_size(settings, "rotate_size");
+    options.rotate_after = settings.duration("rotate_after", std::chrono::milliseconds(0));
+    return std::make_unique<FileSink>(std::move(options));
+}
+
+}  // namespace baton::sinks

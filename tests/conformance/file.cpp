@@ -1,0 +1,150 @@
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "conformance/driver.hpp"
+#include "conformance/lines.hpp"
+#include "conformance/sink_conformance.hpp"
+#include "sinks/registry.hpp"
+#include "support/folder.hpp"
+
+namespace baton::test {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+class FileFixture : public SinkFixture {
+  public:
+    std::string make_destination() override {
+        return (folder_ / ("out" + std::to_string(++count_) + ".jsonl")).string();
+    }
+    relay::Settings settings(const std::string& destination) override {
+        relay::Settings settings("sink");
+        settings.set("type", "file");
+        settings.set("path", destination);
+        return settings;
+    }
+    std::vector<Received> read_all(const std::string& destination) override {
+        return read_lines(destination);
+    }
+    bool has_broker() const override { return false; }
+    bool poison(Message&, std::string&) override { return false; }
+
+  protected:
+    Folder folder_;
+    int count_ = 0;
+};
+
+std::vector<Message> make_messages(int from, int count) {
+    std::vector<Message> messages;
+    for (int i = from; i < from + count; ++i) {
+        Message& message = messages.emplace_back();
+        message.message_id = "m" + std::to_string(i);
+        message.key = "k";
+        message.body = R"({"some":"body"})";
+        message.content_type = "application/json";
+    }
+    return messages;
+}
+
+void deliver(const relay::Settings& settings, int from, int count) {
+    const auto sink = sinks::make_sink(settings);
+    Driver driver(*sink, 4);
+    driver.give(make_messages(from, count));
+    driver.run();
+}
+
+TEST(FileSink, a_line_cut_off_by_a_crash_is_removed_when_the_file_is_opened_again) {
+    FileFixture fixture;
+    const std::string path = fixture.make_destination();
+    deliver(fixture.settings(path), 0, 3);
+    const auto whole = fs::file_size(path);
+    std::ofstream(path, std::ios::app) << R"({"id":"m3","destination":"x","he)" << std::string(10000, 'a');
+    deliver(fixture.settings(path), 3, 2);
+    EXPECT_GT(fs::file_size(path), whole);
+    const auto messages = fixture.read_all(path);
+    ASSERT_EQ(messages.size(), 5U);
+    EXPECT_EQ(messages[3].id, "m3");
+}
+
+TEST(FileSink, a_file_that_is_one_broken_line_begins_anew) {
+    FileFixture fixture;
+    const std::string path = fixture.make_destination();
+    std::ofstream(path) << std::string(5000, '{');
+    deliver(fixture.settings(path), 0, 1);
+    EXPECT_EQ(fixture.read_all(path).size(), 1U);
+}
+
+TEST(FileSink, full_files_are_put_aside_and_nothing_is_missing) {
+    FileFixture fixture;
+    const fs::path path = fixture.make_destination();
+    auto settings = fixture.settings(path);
+    settings.set("rotate_size", "1kB");
+    deliver(settings, 0, 200);
+    std::map<std::string, int> ids;
+    int files = 0;
+    for (const auto& entry : fs::directory_iterator(path.parent_path())) {
+        ++files;
+        EXPECT_LT(entry.file_size(), 2000U) << entry.path();
+        for (const auto& message : read_lines(entry.path())) ++ids[message.id];
+    }
+    EXPECT_GT(files, 5);
+    EXPECT_EQ(ids.size(), 200U);
+    for (const auto& [id, count] : ids) EXPECT_EQ(count, 1) << id;
+}
+
+TEST(FileSink, a_file_that_another_process_writes_is_left_alone) {
+    FileFixture fixture;
+    const std::string path = fixture.make_destination();
+    const int other = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    ASSERT_EQ(::flock(other, LOCK_EX), 0);
+    const auto sink = sinks::make_sink(fixture.settings(path));
+    EXPECT_THROW(sink->check(), Error);
+    Driver driver(*sink);
+    driver.give(make_messages(0, 5));
+    driver.run_until([&] { return driver.retries() >= 10; });
+    EXPECT_EQ(driver.delivered(), 0U);
+    EXPECT_NE(driver.last_error().find("another process"), std::string::npos) << driver.last_error();
+    ::close(other);
+    driver.run();
+    EXPECT_EQ(fixture.read_all(path).size(), 5U);
+}
+
+TEST(FileSink, a_full_disk_is_waited_for_and_leaves_whole_lines) {
+    const auto sink = [] {
+        relay::Settings settings("sink");
+        settings.set("type", "file");
+        settings.set("path", "/dev/full");
+        return sinks::make_sink(settings);
+    }();
+    Driver driver(*sink);
+    driver.give(make_messages(0, 3));
+    driver.run_until([&] { return driver.retries() >= 6; });
+    EXPECT_EQ(driver.delivered(), 0U);
+    EXPECT_FALSE(driver.last_error().empty());
+}
+
+TEST(FileSink, bad_settings_are_refused_by_name) {
+    FileFixture fixture;
+    for (const auto& [key, value] : std::map<std::string, std::string>{
+             {"fsync", "sometimes"}, {"rotate_size", "many"}, {"rotate_after", "soon"}, {"pth", "x"}}) {
+        auto settings = fixture.settings("/tmp/unused.jsonl");
+        settings.set(key, value);
+        try {
+            sinks::make_sink(settings);
+            ADD_FAILURE() << key << " was taken";
+        } catch (const relay::SettingsError& error) {
+            EXPECT_NE(std::string(error.what()).find(key), std::string::npos) << error.what();
+        }
+    }
+}
+
+}  // namespace
+
+INSTANTIATE_TYPED_TEST_SUITE_P(File, SinkConformance, FileFixture);
+
+}  // namespace baton::test

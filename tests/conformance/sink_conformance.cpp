@@ -1,0 +1,394 @@
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <memory>
+#include <set>
+
+#include "conformance/driver.hpp"
+#include "conformance/sink_fixture.hpp"
+#include "sinks/registry.hpp"
+
+namespace baton::test::conformance {
+
+namespace {
+
+// Messages with the bytes that they point to.
+class Load {
+  public:
+    explicit Load(std::string destination) : destination_(std::move(destination)) {}
+
+    Message& add(const std::string& id, const std::string& key, std::string body) {
+        const std::string& kept_key = bytes_.emplace_back(key);
+        const std::string& kept_body = bytes_.emplace_back(std::move(body));
+        Event& event = events_.emplace_back();
+        const std::string& kept_id = bytes_.emplace_back(id);
+        event.event_id = kept_id;
+        event.source_id = kept_id;
+        event.event_type = "conformance";
+        event.aggregate_id = kept_key;
+        event.partition_key = kept_key;
+        event.payload = kept_body;
+        event.payload_kind = PayloadKind::text;
+        Message& message = messages_.emplace_back();
+        message.message_id = id;
+        message.destination = destination_;
+        message.key = kept_key;
+        message.body = kept_body;
+        message.content_type = "application/json";
+        message.event = &event;
+        return message;
+    }
+
+    // `count` messages over eight keys, numbered within each.
+    Load& add_keyed(std::size_t count, const std::string& prefix = "m", std::size_t padding = 0) {
+        for (std::size_t i = 0; i < count; ++i) {
+            const std::string key = "key-" + std::to_string(i % 8);
+            std::string body = R"({"key":")" + key + R"(","n":)" + std::to_string(i / 8) + R"(,"pad":")";
+            body.append(padding, 'x');
+            add(prefix + std::to_string(i), key, body + "\"}").headers.push_back({"n", std::to_string(i)});
+        }
+        return *this;
+    }
+
+    const std::deque<Message>& messages() const { return messages_; }
+    std::vector<Message> copy() const { return {messages_.begin(), messages_.end()}; }
+
+  private:
+    std::string destination_;
+    std::deque<std::string> bytes_;
+    std::deque<Event> events_;
+    std::deque<Message> messages_;
+};
+
+std::unique_ptr<relay::Sink> make(SinkFixture& fixture, const std::string& destination) {
+    return sinks::make_sink(fixture.settings(destination));
+}
+
+// Compare one message with what came of it.
+void expect_same(const SinkFixture& fixture, const Message& sent, const Received& got) {
+    EXPECT_TRUE(got.body == sent.body)
+        << sent.message_id << ": body of " << got.body.size() << " bytes instead of " << sent.body.size()
+        << ", begins " << got.body.substr(0, 60);
+    if (fixture.shows_key()) {
+        EXPECT_EQ(got.key, sent.key) << sent.message_id;
+    }
+    for (const auto& header : sent.headers) {
+        const auto found = got.headers.find(header.name);
+        if (found == got.headers.end())
+            ADD_FAILURE() << sent.message_id << " lost its header " << header.name;
+        else
+            EXPECT_EQ(found->second, header.value) << sent.message_id << ", header " << header.name;
+    }
+}
+
+// Every message that was sent is there, unchanged, and nothing else is. Copies are equal to the first.
+void expect_all_arrived(SinkFixture& fixture, const std::string& destination, const Load& load) {
+    std::map<std::string, const Message*> missing;
+    std::map<std::string, const Message*> known;
+    for (const auto& message : load.messages())
+        missing[message.message_id] = known[message.message_id] = &message;
+    std::size_t copies = 0;
+    for (const auto& got : fixture.read_all(destination)) {
+        const auto sent = known.find(got.id);
+        if (sent == known.end()) {
+            ADD_FAILURE() << "phantom: " << got.id;
+            continue;
+        }
+        expect_same(fixture, *sent->second, got);
+        if (missing.erase(got.id) == 0) ++copies;
+    }
+    if (fixture.deduplicates()) {
+        EXPECT_EQ(copies, 0U);
+    }
+    EXPECT_EQ(missing.size(), 0U) << "lost, first of them: "
+                                  << (missing.empty() ? "" : missing.begin()->first);
+}
+
+// With copies left out, each key's messages stand in the order in which they were sent.
+void expect_key_order(SinkFixture& fixture, const std::string& destination, const Load& load) {
+    std::map<std::string, std::pair<std::string, std::size_t>> place;  // id -> key, number within it
+    std::map<std::string, std::size_t> count;
+    for (const auto& message : load.messages()) {
+        const std::string key(message.key);
+        place[message.message_id] = {key, count[key]++};
+    }
+    std::map<std::string, std::size_t> next;
+    for (const auto& got : fixture.read_all(destination)) {
+        const auto found = place.find(got.id);
+        ASSERT_NE(found, place.end()) << "phantom: " << got.id;
+        const auto& [key, number] = found->second;
+        EXPECT_LE(number, next[key]) << got.id << " came before an earlier one of " << key;
+        if (number == next[key]) ++next[key];
+    }
+}
+
+std::size_t resident_bytes() {
+    std::ifstream status("/proc/self/status");
+    for (std::string line; std::getline(status, line);)
+        if (line.starts_with("VmRSS:")) return std::stoul(line.substr(6)) * 1024;
+    return 0;
+}
+
+}  // namespace
+
+void every_event_arrives_with_its_id_headers_and_body(SinkFixture& fixture) {
+    const std::string destination = fixture.make_destination();
+    Load load(destination);
+    load.add("plain", "a", R"({"total": 12.5})").headers = {{"event-type", "placed"},
+                                                            {"traceparent", "00-ab-cd-01"}};
+    load.add("unicode", "schlüssel-鍵", R"({"name":"Žofie 🚲 naïve"})").headers = {{"note", "größe 大 ✓"}};
+    load.add("empty", "b", "").headers = {{"nothing", ""}};
+    load.add("no-key", "", R"({"free":true})");
+    load.add("quotes", "it's \"b\"", R"({"q":"line\nbreak \\ tab\t"})").headers = {
+        {"q", R"(a "quoted" \ value)"}};
+    std::string binary;
+    for (int i = 0; i < 1024; ++i) binary.push_back(static_cast<char>(i % 256));
+    load.add("binary", "c", binary).content_type = "application/octet-stream";
+    load.add("text", "d", "two\nlines, with a tab\t and a snowman ☃").content_type = "text/plain";
+    std::string large(fixture.largest_body(), 'y');
+    load.add("large", "a", large).content_type = "text/plain";
+    load.add("0190b5f0-7f3e-7c4a-8d55-0123456789ab", "a", R"([1,2,3])");
+
+    const auto sink = make(fixture, destination);
+    Driver driver(*sink);
+    driver.give(load.copy());
+    driver.run();
+    EXPECT_TRUE(driver.rejected().empty()) << driver.last_error();
+    expect_all_arrived(fixture, destination, load);
+}
+
+void each_key_keeps_its_order_while_connections_break(SinkFixture& fixture) {
+    const std::string destination = fixture.make_destination();
+    Load load(destination);
+    load.add_keyed(fixture.messages_per_test());
+    const auto sink = make(fixture, destination);
+    Driver driver(*sink);
+    driver.give(load.copy());
+    std::size_t next_cut = 50;
+    driver.run([&] {
+        if (fixture.proxy() == nullptr || driver.delivered() < next_cut) return;
+        fixture.proxy()->cut();
+        next_cut += fixture.messages_per_test() / 5;
+    });
+    EXPECT_TRUE(driver.rejected().empty()) << driver.last_error();
+    expect_all_arrived(fixture, destination, load);
+    expect_key_order(fixture, destination, load);
+}
+
+void nothing_is_lost_when_the_broker_is_killed_in_the_middle(SinkFixture& fixture) {
+    if (!fixture.has_broker()) GTEST_SKIP() << "this sink has no broker";
+    const std::string destination = fixture.make_destination();
+    Load load(destination);
+    load.add_keyed(fixture.messages_per_test());
+    const auto sink = make(fixture, destination);
+    Driver driver(*sink);
+    driver.give(load.copy());
+    driver.run_until([&] { return driver.delivered() > fixture.messages_per_test() / 3; });
+    ASSERT_FALSE(driver.done());
+    fixture.kill_broker();
+    // Let it notice: what was in flight meets a dead server.
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+    driver.run_until([&] { return driver.retries() > 0 || std::chrono::steady_clock::now() > end; });
+    fixture.start_broker();
+    driver.run();
+    EXPECT_TRUE(driver.rejected().empty()) << driver.last_error();
+    expect_all_arrived(fixture, destination, load);
+    expect_key_order(fixture, destination, load);
+}
+
+void a_sink_made_before_its_broker_runs_delivers_once_it_does(SinkFixture& fixture) {
+    if (!fixture.has_broker()) GTEST_SKIP() << "this sink has no broker";
+    const std::string destination = fixture.make_destination();
+    Load load(destination);
+    load.add_keyed(24);
+    fixture.kill_broker();
+    const auto sink = make(fixture, destination);
+    Driver driver(*sink);
+    driver.give(load.copy());
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+    driver.run_until([&] { return driver.retries() > 0 || std::chrono::steady_clock::now() > end; });
+    EXPECT_EQ(driver.delivered(), 0U);
+    EXPECT_TRUE(driver.rejected().empty()) << driver.last_error();
+    fixture.start_broker();
+    driver.run();
+    EXPECT_TRUE(driver.rejected().empty()) << driver.last_error();
+    expect_all_arrived(fixture, destination, load);
+    expect_key_order(fixture, destination, load);
+}
+
+void a_half_open_connection_is_given_up_and_all_arrives(SinkFixture& fixture) {
+    if (fixture.proxy() == nullptr) GTEST_SKIP() << "this sink has no connection";
+    const std::string destination = fixture.make_destination();
+    Load load(destination);
+    load.add_keyed(400);
+    const auto sink = make(fixture, destination);
+    Driver driver(*sink, 64);
+    driver.give(load.copy());
+    driver.run_until([&] { return driver.delivered() > 100; });
+    const auto connections = fixture.proxy()->accepted();
+    fixture.proxy()->swallow(Proxy::Swallow::everything);
+    driver.run_until([&] { return fixture.proxy()->accepted() > connections || driver.retries() > 0; });
+    fixture.proxy()->heal();
+    driver.run();
+    EXPECT_TRUE(driver.rejected().empty()) << driver.last_error();
+    expect_all_arrived(fixture, destination, load);
+    expect_key_order(fixture, destination, load);
+}
+
+void lost_answers_leave_only_copies_with_the_same_id(SinkFixture& fixture) {
+    if (fixture.proxy() == nullptr) GTEST_SKIP() << "this sink has no connection";
+    const std::string destination = fixture.make_destination();
+    Load load(destination);
+    load.add_keyed(400);
+    const auto sink = make(fixture, destination);
+    Driver driver(*sink, 64);
+    driver.give(load.copy());
+    driver.run_until([&] { return driver.delivered() > 100; });
+    const auto connections = fixture.proxy()->accepted();
+    fixture.proxy()->swallow(Proxy::Swallow::answers);
+    driver.run_until([&] { return fixture.proxy()->accepted() > connections || driver.retries() > 0; });
+    fixture.proxy()->heal();
+    driver.run();
+    EXPECT_TRUE(driver.rejected().empty()) << driver.last_error();
+    expect_all_arrived(fixture, destination, load);
+    expect_key_order(fixture, destination, load);
+}
+
+void a_slow_broker_slows_the_sink_and_does_not_fill_memory(SinkFixture& fixture) {
+    if (fixture.proxy() == nullptr) GTEST_SKIP() << "this sink has no connection";
+    const std::string destination = fixture.make_destination();
+    Load load(destination);
+    load.add_keyed(160, "s", 60'000);  // about 10 MB
+    const auto sink = make(fixture, destination);
+    Driver driver(*sink, 16);
+    driver.give(load.copy());
+    driver.run_until([&] { return driver.delivered() >= 8; });
+    const std::size_t before = resident_bytes();
+    std::size_t peak = before;
+    fixture.proxy()->limit(2'000'000);
+    driver.run([&] { peak = std::max(peak, resident_bytes()); });
+    EXPECT_TRUE(driver.rejected().empty()) << driver.last_error();
+    // 16 messages of 60 kB are in flight; a sink may hold some copies of those, not of the backlog over and
+    // over.
+    EXPECT_LT(peak - before, 32U << 20);
+    fixture.proxy()->heal();
+    expect_all_arrived(fixture, destination, load);
+    expect_key_order(fixture, destination, load);
+}
+
+void a_poison_message_is_rejected_and_the_others_go_on(SinkFixture& fixture) {
+    const std::string destination = fixture.make_destination();
+    Load before(destination);
+    before.add_keyed(16, "before");
+    Load good(destination);
+    Load poison(destination);
+    std::string storage;
+    Message bad = poison.add("poison", "key-0", "{}");
+    if (!fixture.poison(bad, storage)) GTEST_SKIP() << "this sink takes everything";
+    const auto sink = make(fixture, destination);
+    Driver driver(*sink);
+    driver.give(before.copy());
+    driver.give({bad});
+    good.add_keyed(16, "after");
+    driver.give(good.copy());
+    driver.run();
+    ASSERT_EQ(driver.rejected().size(), 1U) << driver.last_error();
+    EXPECT_EQ(driver.rejected().begin()->first, "poison");
+    EXPECT_FALSE(driver.rejected().begin()->second.empty()) << "the reason is missing";
+    EXPECT_EQ(driver.delivered(), 32U);
+    std::set<std::string> ids;
+    for (const auto& got : fixture.read_all(destination)) ids.insert(got.id);
+    EXPECT_EQ(ids.size(), 32U);
+    EXPECT_FALSE(ids.contains("poison"));
+}
+
+void a_second_delivery_carries_the_same_id(SinkFixture& fixture) {
+    const std::string destination = fixture.make_destination();
+    Load load(destination);
+    load.add_keyed(40);
+    for (int time = 0; time < 2; ++time) {
+        const auto sink = make(fixture, destination);
+        Driver driver(*sink);
+        driver.give(load.copy());
+        driver.run();
+        EXPECT_TRUE(driver.rejected().empty()) << driver.last_error();
+    }
+    expect_all_arrived(fixture, destination, load);
+    std::map<std::string, int> copies;
+    for (const auto& got : fixture.read_all(destination)) ++copies[got.id];
+    EXPECT_EQ(copies.size(), 40U);
+    for (const auto& [id, count] : copies) EXPECT_EQ(count, fixture.deduplicates() ? 1 : 2) << id;
+}
+
+void what_was_reported_is_there_after_the_sink_is_gone(SinkFixture& fixture) {
+    const std::string destination = fixture.make_destination();
+    Load load(destination);
+    load.add_keyed(300);
+    auto sink = make(fixture, destination);
+    std::set<std::string> reported;
+    {
+        // Straight on the interface: everything is handed over at once, and the sink is gone right after its
+        // last report.
+        std::vector<Message> messages;
+        std::map<std::uint64_t, std::string> ids;
+        std::set<std::string> keys;
+        for (const auto& message : load.messages()) {
+            if (!sink->traits().keeps_order_after_failure && !keys.insert(std::string(message.key)).second)
+                continue;
+            messages.push_back(message);
+            messages.back().ticket = messages.size();
+            ids[messages.size()] = message.message_id;
+        }
+        sink->send(messages);
+        const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+        while (!ids.empty() && std::chrono::steady_clock::now() < end) {
+            std::vector<relay::Delivery> deliveries;
+            sink->collect(deliveries, std::chrono::milliseconds(100));
+            for (const auto& delivery : deliveries) {
+                EXPECT_EQ(delivery.verdict, relay::Verdict::delivered) << delivery.error;
+                reported.insert(ids.at(delivery.ticket));
+                ids.erase(delivery.ticket);
+            }
+        }
+        EXPECT_TRUE(ids.empty()) << ids.size() << " messages were never reported";
+    }
+    sink.reset();
+    std::set<std::string> found;
+    for (const auto& got : fixture.read_all(destination)) found.insert(got.id);
+    EXPECT_EQ(found, reported);
+}
+
+void a_sink_with_messages_in_flight_can_be_destroyed(SinkFixture& fixture) {
+    if (fixture.proxy() == nullptr) GTEST_SKIP() << "this sink has no connection";
+    const std::string destination = fixture.make_destination();
+    Load load(destination);
+    load.add_keyed(64);
+    auto sink = make(fixture, destination);
+    Driver driver(*sink, 16);
+    driver.give(load.copy());
+    driver.run_until([&] { return driver.delivered() >= 8; });
+    fixture.proxy()->swallow(Proxy::Swallow::everything);
+    driver.run_until([&] { return driver.in_flight() >= 8; });
+    sink.reset();
+    fixture.proxy()->heal();
+    std::set<std::string> ids;
+    for (const auto& got : fixture.read_all(destination)) ids.insert(got.id);
+    EXPECT_GE(ids.size(), driver.delivered());
+}
+
+void check_tells_a_reachable_broker_from_one_that_is_not(SinkFixture& fixture) {
+    const std::string destination = fixture.make_destination();
+    EXPECT_NO_THROW(make(fixture, destination)->check());
+    EXPECT_TRUE(fixture.read_all(destination).empty()) << "check() must not send";
+    if (!fixture.has_broker()) return;
+    fixture.kill_broker();
+    try {
+        make(fixture, destination)->check();
+        ADD_FAILURE() << "check() found a broker that does not run";
+    } catch (const Error& error) {
+        EXPECT_FALSE(std::string(error.what()).empty());
+    }
+    fixture.start_broker();
+}
+
+}  // namespace baton::test::conformance

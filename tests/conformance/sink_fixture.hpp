@@ -1,0 +1,67 @@
+#pragma once
+// What a sink's test tells the conformance suite about its server.
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "event/event.hpp"
+#include "relay/settings.hpp"
+#include "support/proxy.hpp"
+
+namespace baton::test {
+
+// A message as it was found at the broker.
+struct Received {
+    std::string id;
+    std::string key;
+    std::string body;
+    std::map<std::string, std::string> headers;  // may hold more than was sent
+};
+
+class SinkFixture {
+  public:
+    virtual ~SinkFixture() = default;
+
+    // Make a new, empty place to send to; returns what Message::destination is to be.
+    virtual std::string make_destination() = 0;
+    // What [pipeline.sink] would say, with `type`; the way leads through the proxy where there is one. Time
+    // limits should be a second or two, so that faults show soon.
+    virtual relay::Settings settings(const std::string& destination) = 0;
+    // Everything at the destination, by a way around the proxy, oldest first (at least within each key).
+    virtual std::vector<Received> read_all(const std::string& destination) = 0;
+
+    // Kill the server hard, and start it again on its data. A sink without a server leaves these alone.
+    virtual bool has_broker() const { return true; }
+    virtual void kill_broker() {}
+    virtual void start_broker() {}
+    // The way to the server; null when there is none.
+    virtual Proxy* proxy() { return nullptr; }
+
+    // Turn this message into one that the server refuses for good; `storage` keeps its bytes.
+    // False when this sink has no such message.
+    virtual bool poison(Message& message, std::string& storage) = 0;
+
+    virtual std::size_t largest_body() const { return 1024 * 1024; }
+    virtual bool shows_key() const { return true; }      // read_all gives keys back
+    virtual bool deduplicates() const { return false; }  // the server keeps one copy of an id
+    virtual std::size_t messages_per_test() const { return 1600; }
+};
+
+// The tests, each on any fixture. Names say what holds.
+namespace conformance {
+void every_event_arrives_with_its_id_headers_and_body(SinkFixture& fixture);
+void each_key_keeps_its_order_while_connections_break(SinkFixture& fixture);
+void nothing_is_lost_when_the_broker_is_killed_in_the_middle(SinkFixture& fixture);
+void a_sink_made_before_its_broker_runs_delivers_once_it_does(SinkFixture& fixture);
+void a_half_open_connection_is_given_up_and_all_arrives(SinkFixture& fixture);
+void lost_answers_leave_only_copies_with_the_same_id(SinkFixture& fixture);
+void a_slow_broker_slows_the_sink_and_does_not_fill_memory(SinkFixture& fixture);
+void a_poison_message_is_rejected_and_the_others_go_on(SinkFixture& fixture);
+void a_second_delivery_carries_the_same_id(SinkFixture& fixture);
+void what_was_reported_is_there_after_the_sink_is_gone(SinkFixture& fixture);
+void a_sink_with_messages_in_flight_can_be_destroyed(SinkFixture& fixture);
+void check_tells_a_reachable_broker_from_one_that_is_not(SinkFixture& fixture);
+}  // namespace conformance
+
+}  // namespace baton::test
