@@ -66,7 +66,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     full_name constant text := format('%I.%I', schema_name, table_name);
-    relation regclass := to_regclass(full_name);
+    existing regclass := to_regclass(full_name);
     outbox baton.outboxes;
 begin
     perform baton.check_outbox_options(options);
@@ -77,13 +77,13 @@ begin
         raise exception 'permission denied for schema %', schema_name
             using errcode = 'insufficient_privilege', hint = 'you need CREATE on the schema to make an outbox in it';
     end if;
-    if relation is not null then
-        if if_not_exists and exists (select from baton.outboxes o where o.relation = make_outbox.relation) then
-            return relation;
+    if existing is not null then
+        if if_not_exists and exists (select from baton.outboxes o where o.relation = existing) then
+            return existing;
         end if;
         raise exception 'the table % exists already', full_name
             using errcode = 'duplicate_object',
-                  hint = case when exists (select from baton.outboxes o where o.relation = make_outbox.relation)
+                  hint = case when exists (select from baton.outboxes o where o.relation = existing)
                               then 'it is an outbox: publish into it, or pass if_not_exists => true'
                               else 'take it in with baton.adopt_outbox(), or choose another name' end;
     end if;
@@ -116,11 +116,9 @@ begin
         options ->> 'payload_type');
     execute format('create index %I on %s (xid, id)', baton.derived_name(table_name, '_xid_idx'), full_name);
     execute format('comment on table %s is %L', full_name, 'baton outbox: insert events here, in your own transaction');
-    relation := full_name::regclass;
-
     insert into baton.outboxes (relation, payload_type, ordered, tenancy, partition_interval, partition_bytes, retention,
                                 archive_for, idempotency_window)
-    select make_outbox.relation, o.payload_type, o.ordered, o.tenancy, o.partition_interval, o.partition_bytes, o.retention,
+    select full_name::regclass, o.payload_type, o.ordered, o.tenancy, o.partition_interval, o.partition_bytes, o.retention,
            o.archive_for, o.idempotency_window
       from jsonb_populate_record(null::baton.outboxes, options) o
     returning * into outbox;
@@ -128,11 +126,11 @@ begin
     values (outbox.outbox_id, 1, baton.system_identifier());
     perform baton.add_partition(outbox), baton.add_partition(outbox);
     update baton.outbox_partitions p set opened_at = clock_timestamp() where p.outbox_id = outbox.outbox_id and p.first_id = 1;
-    execute format('create trigger baton_doorbell after insert on %s for each statement execute function baton.ring_doorbell()', relation);
+    execute format('create trigger baton_doorbell after insert on %s for each statement execute function baton.ring_doorbell()', full_name);
     execute format('create trigger baton_idempotency before insert on %s for each row when (new.idempotency_key is not null)
-                    execute function baton.claim_idempotency_key(%L, %L)', relation, outbox.outbox_id, outbox.idempotency_window);
+                    execute function baton.claim_idempotency_key(%L, %L)', full_name, outbox.outbox_id, outbox.idempotency_window);
     perform baton.grant_outbox(outbox);
-    return relation;
+    return outbox.relation;
 end
 $$;
 comment on function baton.make_outbox(text, text, jsonb, boolean) is 'makes an outbox; called by create_outbox()';

@@ -86,8 +86,9 @@ begin
 
     with settled as (
         delete from baton.parked q
-         using baton.held_parked(g, consumer_id, commit_offset.lease_token) h
-         where q.parked_id = h.parked_id and (not in_parked or h.id <= last_offset)
+         where q.parked_id in (select h.parked_id
+                                 from baton.held_parked(g, commit_offset.consumer_id, commit_offset.lease_token) h
+                                where not in_parked or h.id <= commit_offset.last_offset)
         returning q.key
     )
     select array_agg(s.key) into keys from settled s where s.key is not null;
@@ -96,11 +97,12 @@ begin
     end if;
     if target.piece_id is not null then
         delete from baton.pieces q
-         using baton.held_pieces(g, consumer_id, commit_offset.lease_token) h
-         where q.piece_id = h.piece_id
-           and (h.window_number, h.after_id, h.piece_id) <= (target.window_number, target.after_id, target.piece_id)
-           and (h.piece_id <> target.piece_id or last_offset = target.upto_id);
-        update baton.pieces q set after_id = last_offset where q.piece_id = target.piece_id;
+         where q.piece_id in (select h.piece_id
+                                from baton.held_pieces(g, commit_offset.consumer_id, commit_offset.lease_token) h
+                               where (h.window_number, h.after_id, h.piece_id)
+                                     <= (target.window_number, target.after_id, target.piece_id)
+                                 and (h.piece_id <> target.piece_id or commit_offset.last_offset = target.upto_id));
+        update baton.pieces q set after_id = commit_offset.last_offset where q.piece_id = target.piece_id;
     end if;
     insert into baton.consumers as x (group_id, consumer_id, last_commit_at, last_offset, last_token)
     values (g.group_id, commit_offset.consumer_id, clock_timestamp(), commit_offset.last_offset, commit_offset.lease_token)
@@ -267,9 +269,9 @@ declare
 begin
     perform baton.lock_position(g);
     update baton.pieces p set lease_token = null, consumer_id = null, leased_until = null
-      from baton.held_pieces(g, release_lease.consumer_id, release_lease.lease_token) h where h.piece_id = p.piece_id;
+     where p.piece_id in (select h.piece_id from baton.held_pieces(g, release_lease.consumer_id, release_lease.lease_token) h);
     update baton.parked p set lease_token = null, consumer_id = null, leased_until = null
-      from baton.held_parked(g, release_lease.consumer_id, release_lease.lease_token) h where h.parked_id = p.parked_id;
+     where p.parked_id in (select h.parked_id from baton.held_parked(g, release_lease.consumer_id, release_lease.lease_token) h);
 end
 $$;
 comment on function baton.release_lease(text, text, uuid) is 'gives back what a consumer holds';
@@ -291,10 +293,12 @@ begin
     end if;
     with pieces as (
         update baton.pieces p set leased_until = deadline
-          from baton.held_pieces(g, extend_lease.consumer_id, extend_lease.lease_token) h where h.piece_id = p.piece_id returning 1
+         where p.piece_id in (select h.piece_id from baton.held_pieces(g, extend_lease.consumer_id, extend_lease.lease_token) h)
+        returning 1
     ), parked as (
         update baton.parked p set leased_until = deadline
-          from baton.held_parked(g, extend_lease.consumer_id, extend_lease.lease_token) h where h.parked_id = p.parked_id returning 1
+         where p.parked_id in (select h.parked_id from baton.held_parked(g, extend_lease.consumer_id, extend_lease.lease_token) h)
+        returning 1
     )
     select (select count(*) from pieces) + (select count(*) from parked) into extended;
     if extended = 0 and lease_token is not null then
