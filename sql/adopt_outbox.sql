@@ -46,9 +46,8 @@ declare
 begin
     if not layout ? 'order' then
         layout := layout || jsonb_build_object('order', (
-            select jsonb_agg(r order by n) from unnest(array[
-                (select c from unnest('{available_at,created_at,occurred_at}'::text[]) c where columns ? c limit 1), 'id'])
-                with ordinality o (r, n) where r is not null));
+            select jsonb_build_array(r) from unnest('{available_at,created_at,occurred_at,id}'::text[]) with ordinality o (r, n)
+             where columns ? r order by n limit 1));
     end if;
     if not layout ? 'backoff' then
         layout := layout || '{"backoff": {"kind": "exponential", "base_seconds": 5, "factor": 2, "max_seconds": 900, "jitter": 0.1}}';

@@ -131,9 +131,27 @@ select is((select affected from baton.run_adopted_maintenance() where action = '
 select hasnt_table('public', 'outbox_messages_archive_old', 'and is gone');
 select has_table('public', 'archive_of_another_zone', 'a younger one stays');
 
+-- rights
+create role adopt_keeper;
+grant baton_operator to adopt_keeper;
+grant adopt_keeper to current_user;
+grant create, usage on schema public to adopt_keeper;
+alter table outbox_messages owner to adopt_keeper;
+alter table outbox_messages_dlq owner to adopt_keeper;
+alter table outbox_messages_archive owner to adopt_keeper;
+alter table consumer_offsets owner to adopt_keeper;
+update outbox_messages set processed_at = now() - interval '30 days', occurred_at = now() - interval '70 days' where event_type = 'young';
+set local role adopt_keeper;
+select is((select affected from baton.run_adopted_maintenance('outbox_messages') where action = 'archived'), 1::bigint,
+          'the owner of the tables does their maintenance, without being a superuser');
+select is((select f.dead from baton.fail_adopted('outbox_messages', (select max(id)::text from outbox_messages), 'x', true) f), true, 'and works them');
+select is((select count(*) from baton.replay_adopted('outbox_messages', array(select id::text from outbox_messages_dlq order by id desc limit 1))), 1::bigint, 'and replays');
+select is((select count(*) from baton.adopted_dead_letters('outbox_messages')), 1::bigint, 'and lists');
+reset role;
+
 -- end of the adoption
 select lives_ok($$select baton.unadopt_outbox('outbox_messages')$$, 'an adoption can end');
-select is((select count(*) from outbox_messages), 2::bigint, 'the table and its rows stay');
+select is((select count(*) from outbox_messages), 1::bigint, 'the table and its rows stay');
 select throws_ok($$select * from baton.claim_adopted('outbox_messages', 'w1')$$, '42704', null, 'an outbox no longer adopted cannot be claimed');
 
 select * from finish();
