@@ -56,11 +56,13 @@ begin
                   'select %s from claimed t order by %s',
                   outbox_id, baton.column_list(key, 't'), relation, baton.worker_join(outbox_id, layout),
                   held || ' and ' || baton.stale_sql(layout), ordering,
-                  baton.column_list(key, 't'), relation, (f ->> 'due') || case when has_claimed then '' else ' and ' || locked || ' is null' end, ordering,
+                  baton.column_list(key, 't'), relation,
+                  (f ->> 'due') || case when has_claimed then '' else ' and ' || locked || ' is null' end, ordering,
                   relation, concat_ws(', ', format('%I = clock_timestamp()', layout #>> '{columns,locked_at}'),
                                       baton.sql_part('%I = $1::text', layout #>> '{columns,locked_by}'),
                                       baton.sql_part('%I = now()', layout #>> '{columns,updated_at}'),
-                                      case when has_claimed then format('%I = %s', layout #>> '{columns,status}', baton.state_literal(layout, 'claimed')) end),
+                                      case when has_claimed then format('%I = %s', layout #>> '{columns,status}',
+                                                                        baton.state_literal(layout, 'claimed')) end),
                   baton.key_match(key, 't', 'p'), events, given);
 end
 $$;
@@ -156,7 +158,8 @@ begin
                   '%s, %s, '
                   'noted as materialized (select baton.note_failed(%s, jsonb_agg(jsonb_build_object(''id'', g.row_id, ''event_type'', g.event_type, '
                   '''attempts'', g.attempts, ''dead'', g.dead, ''due'', g.due)), $2::text, %s) from target g) '
-                  'select g.row_id as id, g.dead, g.attempts::int as attempts, case when not g.dead then g.due end as due from target g cross join noted',
+                  'select g.row_id as id, g.dead, g.attempts::int as attempts, '
+                  'case when not g.dead then g.due end as due from target g cross join noted',
                   baton.column_list(key, 't'), f ->> 'row_id', baton.role_text(layout, 'event_type'), next_attempt,
                   case when layout #>> '{dead,as}' is null then '($3::boolean is null)' else format('($3::boolean or %s)', f ->> 'dies') end,
                   baton.backoff_sql(layout, format('(%s + 1)', f ->> 'attempts')), relation,

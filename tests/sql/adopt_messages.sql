@@ -154,5 +154,33 @@ select lives_ok($$select baton.unadopt_outbox('outbox_messages')$$, 'an adoption
 select is((select count(*) from outbox_messages), 1::bigint, 'the table and its rows stay');
 select throws_ok($$select * from baton.claim_adopted('outbox_messages', 'w1')$$, '42704', null, 'an outbox no longer adopted cannot be claimed');
 
+-- the table partitioned by month, as it is to be when it has grown
+alter table outbox_messages rename to outbox_messages_plain;
+truncate outbox_messages_dlq;
+create table outbox_messages (
+    id bigint generated always as identity,
+    tenant_id bigint not null,
+    aggregate_type text not null,
+    aggregate_id bigint not null,
+    event_type text not null,
+    event_version smallint not null default 1,
+    payload jsonb not null,
+    occurred_at timestamptz not null default now(),
+    available_at timestamptz not null default now(),
+    processed_at timestamptz,
+    attempts smallint not null default 0,
+    last_error text,
+    trace_id text,
+    primary key (id, occurred_at)
+) partition by range (occurred_at);
+select lives_ok($$select baton.adopt_outbox('outbox_messages')$$, 'the table partitioned by month is adopted by the same preset');
+select is((select affected from baton.run_adopted_maintenance('outbox_messages') where action = 'partitions_created'), 3::bigint, 'its months are made ahead');
+insert into outbox_messages (tenant_id, aggregate_type, aggregate_id, event_type, payload) select 1, 'Order', n, 'e', '{}' from generate_series(1, 3) n;
+select results_eq($$select id from baton.claim_adopted('outbox_messages', 'w1', 2)$$, $$values ('1'), ('2')$$, 'its rows are claimed by id');
+select results_eq($$select baton.ack_adopted('outbox_messages', '{1}')$$, $$values ('1')$$, 'acknowledged');
+select is((select f.dead from baton.fail_adopted('outbox_messages', '2', 'no', true) f), true, 'and die');
+select results_eq($$select baton.replay_adopted('outbox_messages', '{2}')$$, $$values ('2')$$, 'and are replayed');
+select results_eq($$select id from baton.claim_adopted('outbox_messages', 'w1')$$, $$values ('2'), ('3')$$, 'as in the plain table');
+
 select * from finish();
 rollback;
