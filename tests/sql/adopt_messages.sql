@@ -104,6 +104,7 @@ insert into outbox_messages (tenant_id, aggregate_type, aggregate_id, event_type
     (1, 'Order', 12, 'young', '{}', now() - interval '40 days', now() - interval '6 days 23 hours'),
     (1, 'Order', 13, 'pending', '{}', now() - interval '40 days', null),
     (1, 'Order', 14, 'month of another zone', '{}', date_trunc('month', now(), 'UTC') - interval '19 hours', now() - interval '8 days'),
+    (1, 'Order', 16, 'before it', '{}', date_trunc('month', now(), 'UTC') - interval '1 month' + interval '2 hours', now() - interval '8 days'),
     (1, 'Order', 15, 'ancient', '{}', now() - interval '200 days', now() - interval '8 days');
 do $$
 declare
@@ -112,17 +113,17 @@ begin
     execute format('create table archive_of_another_zone partition of outbox_messages_archive for values from (%L) to (%L)', month, month + interval '1 month');
 end
 $$;
-select is((select affected from baton.run_adopted_maintenance('outbox_messages') where action = 'archived'), 3::bigint,
+select is((select affected from baton.run_adopted_maintenance('outbox_messages') where action = 'archived'), 4::bigint,
           'what was processed more than seven days ago moves to the archive');
 select bag_eq('select event_type from outbox_messages', $$values ('young'), ('pending')$$, 'the rest stays');
-select bag_eq('select event_type from outbox_messages_archive', $$values ('old'), ('month of another zone')$$,
+select bag_eq('select event_type from outbox_messages_archive', $$values ('old'), ('month of another zone'), ('before it')$$,
               'archived rows lie in the archive, except where their partition is older than 90 days');
 select is((select tableoid::regclass::text from outbox_messages_archive where event_type = 'month of another zone'), 'archive_of_another_zone',
           'a partition made beforehand is used, wherever its month was cut');
 select has_table('public', 'outbox_messages_archive_' || to_char(now() at time zone 'UTC', 'YYYYMM'), 'this month has its partition');
 select has_table('public', 'outbox_messages_archive_' || to_char(date_trunc('month', now() at time zone 'UTC') + interval '2 months', 'YYYYMM'), 'and so have the months ahead');
 select is((select affected from baton.run_adopted_maintenance('outbox_messages') where action = 'archived'), 0::bigint, 'archiving again moves nothing');
-select is((select count(*) from outbox_messages_archive), 2::bigint, 'nor does it double anything');
+select is((select count(*) from outbox_messages_archive), 3::bigint, 'nor does it double anything');
 
 -- archive retention
 create table outbox_messages_archive_old partition of outbox_messages_archive for values from ('2001-01-01 00:00+00') to ('2001-02-01 00:00+00');
