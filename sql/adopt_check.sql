@@ -84,6 +84,7 @@ create function baton.check_adoptable(table_name text)
 returns regclass
 language plpgsql stable
 as $$
+<<check_adoptable>>
 declare
     parts record;
     relation regclass;
@@ -106,6 +107,11 @@ begin
        or found_class.relnamespace::regnamespace::text = 'information_schema' then
         raise exception '% cannot be adopted', relation using errcode = 'wrong_object_type',
             hint = 'adopt a permanent table of your own';
+    end if;
+    if exists (select from baton.outboxes o where o.relation = check_adoptable.relation)
+       or exists (select from baton.outbox_partitions p where p.relation = check_adoptable.relation) then
+        raise exception '% is an outbox of baton''s own', relation using errcode = 'BT004',
+            hint = 'it needs no adoption: read it with a consumer group';
     end if;
     if not pg_has_role(found_class.relowner, 'usage') then
         raise exception 'only the owner of % can adopt it', relation using errcode = 'insufficient_privilege',

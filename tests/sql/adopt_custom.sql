@@ -98,6 +98,8 @@ select case when to_regclass('a_foreign_table') is null then skip('only a superu
             else refused('a_foreign_table', '{}', '42809', 'a foreign table') end;
 select refused('a_temp_table', '{"columns": {"id": "id", "payload": "payload", "processed_at": "done_at"}}', '42809', 'a temporary table');
 select refused('baton.settings', '{}', '42809', 'a table of baton''s own');
+select isnt(baton.create_outbox('a_log'), null, 'baton has an outbox of its own');
+select refused('a_log', '{}', 'BT004', 'an outbox of baton''s own');
 select refused('a.b.c', '{}', '42602', 'a name with too many parts');
 select refused('x; drop table counted', '{}', '42602', 'a name with more than a name in it');
 select refused(repeat('x', 200), '{}', '42622', 'a name too long');
