@@ -67,7 +67,8 @@ as $$
         ), next as materialized (
             select m.id, m.due, m.aggregate, m.sequence
               from (select * from heads_after union all select * from heads_before) h
-              left join baton.inbox_sequences s on s.inbox = %9$s and s.aggregate = h.aggregate
+              left join lateral (select s.last_sequence, s.leased_until from baton.inbox_sequences s
+                                  where s.inbox = %9$s and s.aggregate = h.aggregate limit 1) s on true
               cross join lateral (
                 select %1$s as id, %2$s as due, t.%5$I::text as aggregate, t.%6$I as sequence from %3$s
                  where hashtextextended(t.%5$I::text, 0) = h.h and t.%5$I::text = h.aggregate and t.%6$I = coalesce(s.last_sequence, 0) + 1
