@@ -10,6 +10,7 @@ create table baton.jobs (
     name            text        primary key,
     routine         text        not null,  -- text, because pg_upgrade refuses columns of type regproc
     every           interval    not null check (every > interval '0'),
+    every_setting   text        references baton.setting_defaults,  -- a setting in seconds that replaces `every`
     enabled         boolean     not null default true,
     next_due        timestamptz not null default '-infinity',
     last_run        timestamptz,
@@ -17,7 +18,8 @@ create table baton.jobs (
     last_error      text,
     runs            bigint      not null default 0,
     failures        bigint      not null default 0,
-    failed_in_a_row int         not null default 0
+    failed_in_a_row int         not null default 0,
+    built_in        boolean     not null default false  -- comes with baton: a dump leaves it out
 );
 comment on table baton.jobs is 'what the scheduler runs, when, and how it went';
 
@@ -77,8 +79,11 @@ begin
             perform baton.alert('job_failed', job.name, jsonb_build_object('error', left(problem, 1000)));
         end if;
     end;
-    pause := case when problem is null then job.every
-                  else least(job.every * (2 ^ least(job.failed_in_a_row, 20)), greatest(job.every, interval '10 minutes')) end;
+    pause := case when job.every_setting is null then job.every
+                  else make_interval(secs => greatest(baton.setting(job.every_setting)::int, 1)) end;
+    if problem is not null then
+        pause := least(pause * (2 ^ least(job.failed_in_a_row, 20)), greatest(pause, interval '10 minutes'));
+    end if;
     update baton.jobs j
        set next_due = baton.clock() + pause, last_run = started, last_duration = clock_timestamp() - started,
            last_error = problem, runs = j.runs + 1, failures = j.failures + (problem is not null)::int,

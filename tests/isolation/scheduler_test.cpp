@@ -231,7 +231,7 @@ TEST(SchedulerTurns, more_databases_than_workers_take_turns) {
     for (int i = 0; i < 3; ++i) {
         databases.push_back(std::make_unique<Connection>(cluster.fresh_database()));
         add_counting_job(*databases.back());
-        databases.back()->exec("update baton.jobs set every = '300 ms'");
+        databases.back()->exec("update baton.jobs set every = '300 ms' where name = 'beat'");
     }
     for (auto& db : databases) {
         wait_for_more_beats(*db);

@@ -1,6 +1,14 @@
 begin;
 select no_plan();
 
+select is((select coalesce(string_agg(format('%s: %s', name, last_error), ', '), '') from baton.jobs
+            where baton.job_statement(routine) is null or not built_in), '', 'every job that comes with baton can be called');
+select set_eq($$ select name from baton.jobs where every_setting is not null $$,
+              '{maintain outboxes,maintain inboxes,maintain adopted outboxes}'::text[], 'maintenance is scheduled');
+update baton.jobs set next_due = '-infinity';
+do $$ begin while baton.run_due_job() is not null loop null; end loop; end $$;
+select is((select count(*) from baton.jobs where runs = 0 or last_error is not null), 0::bigint, 'and runs without an error');
+
 create table public.calls (who text);
 create function public.work() returns void language sql as $$ insert into public.calls values ('work') $$;
 create function public.with_default(n int default 1) returns void language sql as $$ insert into public.calls values ('default') $$;
@@ -42,6 +50,12 @@ set local baton.mock_now = '2026-01-01 00:04:00+00';
 select is(baton.run_due_job(), 'b', 'and when it is mended');
 select is((select failed_in_a_row from baton.jobs where name = 'b' and last_error is null), 0, 'all is forgotten');
 select is((select next_due from baton.jobs where name = 'b'), '2026-01-01 00:05:00+00'::timestamptz, 'and the pace is the old one');
+
+update baton.jobs set every_setting = 'outbox_drain_interval_seconds' where name = 'b';
+set local baton.outbox_drain_interval_seconds = '7';
+set local baton.mock_now = '2026-01-01 00:05:00+00';
+select is(baton.run_due_job(), 'b', 'a job whose pace is a setting');
+select is((select next_due from baton.jobs where name = 'b'), '2026-01-01 00:05:07+00'::timestamptz, 'keeps to that');
 
 update baton.jobs set enabled = false;
 insert into baton.jobs (name, routine, every) values ('e', 'public.nothing_there', '1 minute');
