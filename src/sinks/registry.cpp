@@ -2,6 +2,7 @@
 
 #include "relay/transform.hpp"
 #include "sinks/file.hpp"
+#include "sinks/kafka.hpp"
 #include "sinks/null.hpp"
 #include "sinks/stdout.hpp"
 
@@ -10,6 +11,7 @@ namespace baton::sinks {
 const std::map<std::string, MakeSink>& registry() {
     static const std::map<std::string, MakeSink> sinks{
         {"file", make_file},
+        {"kafka", make_kafka},
         {"null", make_null},
         {"stdout", make_stdout},
     };
