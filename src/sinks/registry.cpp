@@ -3,6 +3,7 @@
 #include "relay/transform.hpp"
 #include "sinks/file.hpp"
 #include "sinks/kafka.hpp"
+#include "sinks/nats.hpp"
 #include "sinks/null.hpp"
 #include "sinks/stdout.hpp"
 
@@ -12,6 +13,7 @@ const std::map<std::string, MakeSink>& registry() {
     static const std::map<std::string, MakeSink> sinks{
         {"file", make_file},
         {"kafka", make_kafka},
+        {"nats", make_nats},
         {"null", make_null},
         {"stdout", make_stdout},
     };
