@@ -7,5 +7,7 @@ find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(PkgConfig REQUIRED)
+pkg_check_modules(cnats REQUIRED IMPORTED_TARGET libnats)
+pkg_check_modules(rdkafka REQUIRED IMPORTED_TARGET rdkafka)
 
 find_program(PG_CONFIG pg_config REQUIRED)

@@ -2,6 +2,8 @@
 
 #include "relay/transform.hpp"
 #include "sinks/file.hpp"
+#include "sinks/kafka.hpp"
+#include "sinks/nats.hpp"
 #include "sinks/null.hpp"
 #include "sinks/stdout.hpp"
 
@@ -10,6 +12,8 @@ namespace baton::sinks {
 const std::map<std::string, MakeSink>& registry() {
     static const std::map<std::string, MakeSink> sinks{
         {"file", make_file},
+        {"kafka", make_kafka},
+        {"nats", make_nats},
         {"null", make_null},
         {"stdout", make_stdout},
     };
