@@ -1,12 +1,14 @@
 #include "sinks/registry.hpp"
 
 #include "sinks/null.hpp"
+#include "sinks/redis.hpp"
 
 namespace baton::sinks {
 
 const std::map<std::string, MakeSink>& registry() {
     static const std::map<std::string, MakeSink> sinks{
         {"null", make_null},
+        {"redis", make_redis},
     };
     return sinks;
 }
