@@ -8,5 +8,6 @@ find_package(nlohmann_json REQUIRED)
 find_package(PkgConfig REQUIRED)
 find_package(OpenSSL REQUIRED)
 pkg_check_modules(hiredis REQUIRED IMPORTED_TARGET hiredis)
+pkg_check_modules(rabbitmq REQUIRED IMPORTED_TARGET librabbitmq)
 
 find_program(PG_CONFIG pg_config REQUIRED)

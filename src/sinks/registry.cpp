@@ -1,6 +1,7 @@
 #include "sinks/registry.hpp"
 
 #include "sinks/null.hpp"
+#include "sinks/rabbitmq.hpp"
 #include "sinks/redis.hpp"
 
 namespace baton::sinks {
@@ -8,6 +9,7 @@ namespace baton::sinks {
 const std::map<std::string, MakeSink>& registry() {
     static const std::map<std::string, MakeSink> sinks{
         {"null", make_null},
+        {"rabbitmq", make_rabbitmq},
         {"redis", make_redis},
     };
     return sinks;
