@@ -1,5 +1,6 @@
 #include "sinks/registry.hpp"
 
+#include "sinks/http.hpp"
 #include "sinks/null.hpp"
 #include "sinks/rabbitmq.hpp"
 #include "sinks/redis.hpp"
@@ -8,6 +9,7 @@ namespace baton::sinks {
 
 const std::map<std::string, MakeSink>& registry() {
     static const std::map<std::string, MakeSink> sinks{
+        {"http", make_http},
         {"null", make_null},
         {"rabbitmq", make_rabbitmq},
         {"redis", make_redis},
