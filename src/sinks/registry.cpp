@@ -4,6 +4,7 @@
 #include "sinks/null.hpp"
 #include "sinks/rabbitmq.hpp"
 #include "sinks/redis.hpp"
+#include "sinks/sqs.hpp"
 
 namespace baton::sinks {
 
@@ -13,6 +14,7 @@ const std::map<std::string, MakeSink>& registry() {
         {"null", make_null},
         {"rabbitmq", make_rabbitmq},
         {"redis", make_redis},
+        {"sqs", make_sqs},
     };
     return sinks;
 }
