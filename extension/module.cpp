@@ -2,12 +2,16 @@
 
 #include "doorbell.hpp"
 #include "pg/guard.hpp"
+#include "settings.hpp"
 
 extern "C" {
 PG_MODULE_MAGIC;
 PGDLLEXPORT void _PG_init(void);
 
 void _PG_init(void) {
-    baton::pg::enter([] { baton::doorbell::install(); });
+    baton::pg::enter([] {
+        baton::settings::define();
+        baton::doorbell::install();
+    });
 }
 }

@@ -113,6 +113,24 @@ end
 $$;
 comment on function baton.find_adopted(text) is 'catalog row of an adopted outbox';
 
+-- Find an adopted outbox whose table is there to be worked.
+create function baton.open_adopted(name text)
+returns baton.adopted_outboxes
+language plpgsql stable
+as $$
+declare
+    outbox baton.adopted_outboxes := baton.find_adopted(name);
+begin
+    if to_regclass(format('%I.%I', outbox.schema_name, outbox.table_name)) is null then
+        raise exception 'the table of adopted outbox %.% does not exist', quote_ident(outbox.schema_name), quote_ident(outbox.table_name)
+            using errcode = 'undefined_table',
+                  hint = 'if it was renamed, adopt it under its new name; end this adoption with baton.unadopt_outbox()';
+    end if;
+    return outbox;
+end
+$$;
+comment on function baton.open_adopted(text) is 'catalog row of an adopted outbox whose table exists';
+
 -- Remember how long a worker may hold its locks; writes only when that changes.
 create function baton.note_worker(outbox_id int, worker text, lease_seconds int)
 returns boolean
@@ -188,7 +206,8 @@ begin
     end loop;
 end
 $$;
-comment on function baton.note_failed(int, jsonb, text, boolean) is 'counts failed events, keeps error and retry time where the table cannot; used by fail_sql';
+comment on function baton.note_failed(int, jsonb, text, boolean) is
+    'counts failed events, keeps error and retry time where the table cannot; used by fail_sql';
 
 -- Forget the failures of rows that start over.
 create function baton.forget_failures(outbox_id int, row_ids text[])
@@ -215,7 +234,7 @@ $$;
 comment on function baton.text_to_jsonb(text) is 'payload columns of type text: JSON if they hold it, else a JSON string';
 
 select baton.declare_privileges('execute', '{baton_relay,baton_operator,baton_consumer,baton_viewer}',
-                                '{find_adopted,parse_table_name,check_identifier}');
+                                '{find_adopted,open_adopted,parse_table_name,check_identifier}');
 select baton.declare_privileges('execute', '{baton_relay,baton_operator,baton_consumer}',
                                 '{note_worker,note_settled,note_failed,forget_failures,text_to_jsonb,alert}');
 select baton.declare_privileges('select', '{baton_relay,baton_operator,baton_viewer,baton_consumer}',

@@ -55,7 +55,8 @@ begin
             when entry.key in ('base_seconds', 'factor', 'max_seconds', 'jitter') and not (entry.kind = 'number' and entry.plain !~ '^-')
                 then 'a number of 0 or more'
             when entry.key = 'rule' and entry.plain not in ('exceeds', 'reaches') then '"exceeds" or "reaches"'
-            when entry.key = 'kind' and entry.plain not in ('none', 'fixed', 'linear', 'exponential') then '"none", "fixed", "linear" or "exponential"'
+            when entry.key = 'kind' and entry.plain not in ('none', 'fixed', 'linear', 'exponential')
+                then '"none", "fixed", "linear" or "exponential"'
             when section = 'dead' and entry.key = 'as' and entry.plain not in ('status', 'move', 'attempts') then '"status", "move" or "attempts"'
             when section = 'done' and entry.key = 'as' and entry.plain not in ('mark', 'delete') then '"mark" or "delete"'
             when entry.key = 'budget' and entry.kind <> 'boolean' then 'true or false'
@@ -83,6 +84,7 @@ create function baton.check_adoptable(table_name text)
 returns regclass
 language plpgsql stable
 as $$
+<<check_adoptable>>
 declare
     parts record;
     relation regclass;
@@ -106,9 +108,17 @@ begin
         raise exception '% cannot be adopted', relation using errcode = 'wrong_object_type',
             hint = 'adopt a permanent table of your own';
     end if;
+    if exists (select from baton.outboxes o where o.relation = check_adoptable.relation)
+       or exists (select from baton.outbox_partitions p where p.relation = check_adoptable.relation) then
+        raise exception '% is an outbox of baton''s own', relation using errcode = 'BT004',
+            hint = 'it needs no adoption: read it with a consumer group';
+    end if;
     if not pg_has_role(found_class.relowner, 'usage') then
         raise exception 'only the owner of % can adopt it', relation using errcode = 'insufficient_privilege',
             hint = format('adopt it as a member of role %s', found_class.relowner::regrole);
+    end if;
+    if found_class.relpersistence = 'u' then
+        raise notice '% is unlogged: a crash of the server loses its events', relation;
     end if;
     return relation;
 end
@@ -201,6 +211,7 @@ as $$
 declare
     columns jsonb := layout -> 'columns';
     states jsonb := coalesce(layout -> 'states', '{}');
+    limited boolean := columns ? 'attempts' and (columns ? 'max_attempts' or layout #> '{attempts,limit}' is not null);
     problem text;
     twice text;
 begin
@@ -219,21 +230,25 @@ begin
             then 'a status column needs the value that means done'
         when not columns ? 'status' and not columns ? 'processed_at' and layout #>> '{done,as}' is distinct from 'delete'
             then 'nothing says how a row is done: a status column, a processed_at column, or {"done": {"as": "delete"}}'
-        when states ? 'claimed' and not columns ? 'locked_at' then 'a claimed state needs a locked_at column, or a crashed worker''s rows would never come back'
+        when states ? 'claimed' and not columns ? 'locked_at'
+            then 'a claimed state needs a locked_at column, or a crashed worker''s rows would never come back'
         when columns ? 'locked_by' and not columns ? 'locked_at' then 'a locked_by column needs a locked_at column'
         when (select count(*) <> count(distinct v) from jsonb_each(states - 'failed') s (k, v)) then 'two states have the same value'
-        when states -> 'failed' in (states -> 'done', states -> 'dead', states -> 'claimed') then 'the state failed means due for another try; it cannot equal done, dead or claimed'
+        when states -> 'failed' in (states -> 'done', states -> 'dead', states -> 'claimed')
+            then 'the state failed means due for another try; it cannot equal done, dead or claimed'
         when states ? 'failed' and states -> 'failed' <> states -> 'pending' and not columns ?| '{retry_at,available_at}'
             then 'a failed state needs a retry_at or available_at column'
         when layout #>> '{dead,as}' = 'status' and not states ? 'dead' then 'dead as status needs the value that means dead'
         when layout #>> '{dead,as}' = 'move' and layout #>> '{dead,table}' is null then 'dead as move needs a table'
-        when layout #>> '{dead,as}' = 'attempts' and not (columns ? 'attempts' and (columns ? 'max_attempts' or layout #> '{attempts,limit}' is not null))
+        when layout #>> '{dead,as}' = 'attempts' and not limited
             then 'dead as attempts needs an attempts column and a limit'
-        when coalesce((layout #>> '{attempts,budget}')::boolean, false)
-             and not (columns ? 'attempts' and (columns ? 'max_attempts' or layout #> '{attempts,limit}' is not null))
+        when coalesce((layout #>> '{attempts,budget}')::boolean, false) and not limited
             then 'an attempts budget needs an attempts column and a limit'
-        when layout ? 'archive' and not (columns ? 'processed_at' and layout #>> '{archive,table}' is not null and layout #>> '{archive,after}' is not null)
-            then 'an archive needs a processed_at column, a table and an age'
+        when layout ? 'archive' and not (columns ? 'processed_at' and layout -> 'archive' ?& '{table,after}'
+                                         and columns ? coalesce(layout #>> '{archive,by}', 'occurred_at'))
+            then 'an archive needs a processed_at column, a column to partition by, a table and an age'
+        when not columns || '{"hash": 1}' ? coalesce(layout #>> '{offsets,partition}', 'hash')
+            then 'offsets are partitioned by a role that no column has'
         when layout #>> '{retention,done_after}' is not null and not columns ? 'processed_at' then 'retention by age needs a processed_at column'
         when layout #>> '{done,as}' = 'delete' and layout ? 'archive' then 'done rows cannot be both deleted and archived' end;
     if problem is not null then

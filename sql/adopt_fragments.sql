@@ -50,7 +50,8 @@ as $$
     select case layout #>> '{backoff,kind}'
         when 'none' then 'interval ''0'''
         when 'fixed' then format('%s * interval ''1 second''', base)
-        when 'linear' then format('least(%s, %s) * interval ''%s seconds''', attempt, coalesce((layout #>> '{backoff,max_steps}')::int, 1000000), base)
+        when 'linear' then format('least(%s, %s) * interval ''%s seconds''', attempt,
+                                   coalesce((layout #>> '{backoff,max_steps}')::int, 1000000), base)
         else format('least(%s * power(%s::float8, least(%s - 1, 60)), %s) * (1 + %s * (2 * random() - 1)) * interval ''1 second''',
                     base, coalesce((layout #>> '{backoff,factor}')::numeric, 2), attempt,
                     coalesce((layout #>> '{backoff,max_seconds}')::numeric, 900), coalesce((layout #>> '{backoff,jitter}')::numeric, 0.1)) end
@@ -140,7 +141,8 @@ begin
         waiting := format('%s = %s', status_column, baton.state_literal(layout, 'pending'));
         if states ? 'failed' and states -> 'failed' <> states -> 'pending' then
             return format('(%s or %s)', concat_ws(' and ', waiting, available),
-                          format('(%s = %s and %s)', status_column, baton.state_literal(layout, 'failed'), coalesce(retry || ' <= now()', available)));
+                          format('(%s = %s and %s)', status_column, baton.state_literal(layout, 'failed'),
+                                 coalesce(retry || ' <= now()', available)));
         end if;
     elsif layout -> 'columns' ? 'processed_at' then
         waiting := baton.role_column(layout, 'processed_at') || ' is null';
@@ -225,7 +227,8 @@ begin
         (select string_agg(format('%s as %I', baton.role_text(layout, r), r), ', ' order by n)
            from unnest('{tenant_id,aggregate_type,aggregate_id,event_type,schema_version,topic}'::text[]) with ordinality u (r, n)),
         format('coalesce(%s, %s) as partition_key', baton.role_text(layout, 'partition_key'), baton.role_text(layout, 'aggregate_id')),
-        coalesce(baton.sql_part('array(select btrim(k) from unnest(string_to_array(%s, %L)) with ordinality u (k, n) where btrim(k) <> '''' order by n) as routing_keys',
+        coalesce(baton.sql_part('array(select btrim(k) from unnest(string_to_array(%s, %L)) with ordinality u (k, n) '
+                                'where btrim(k) <> '''' order by n) as routing_keys',
                         routing || '::text', coalesce(layout #>> '{routing,separator}', ',')), '''{}''::text[] as routing_keys'),
         format(case when (select baton.role_type(relation, layout, 'payload')) in ('json', 'jsonb') then '%s::jsonb'
                     when (select baton.role_type(relation, layout, 'payload')) = 'bytea' then 'to_jsonb(encode(%s, ''base64''))'

@@ -15,7 +15,8 @@ begin
     return format('with freed as (select %s from %s t %s where %s and %s for update of t skip locked) update %s t set %s from freed p where %s',
                   baton.column_list(key, 't'), relation, baton.worker_join(outbox_id, layout),
                   baton.adopted_fragments(outbox_id, relation, layout) ->> 'open', baton.stale_sql(layout), relation,
-                  concat_ws(', ', format('%I = null', layout #>> '{columns,locked_at}'), baton.sql_part('%I = null', layout #>> '{columns,locked_by}'),
+                  concat_ws(', ', format('%I = null', layout #>> '{columns,locked_at}'),
+                            baton.sql_part('%I = null', layout #>> '{columns,locked_by}'),
                             baton.sql_part('%I = now()', layout #>> '{columns,updated_at}'),
                             case when layout #> '{states,claimed}' is not null
                                  then format('%I = %s', layout #>> '{columns,status}', baton.state_literal(layout, 'pending')) end),
@@ -132,10 +133,12 @@ begin
     months := 0;
     dropped := 0;
     if baton.partitioned_by_time(archive) then
-        for month in execute format('select distinct date_trunc(''month'', %s::timestamptz, ''UTC'') from %s t where %s', by_column, relation, ready) loop
+        for month in execute format('select distinct date_trunc(''month'', %s::timestamptz, ''UTC'') from %s t where %s',
+                                    by_column, relation, ready) loop
             months := months + baton.ensure_months(archive, month, month);
         end loop;
-        months := months + baton.ensure_months(archive, now(), now() + make_interval(months => coalesce((outbox.layout #>> '{archive,months_ahead}')::int, 2)));
+        months := months + baton.ensure_months(archive, now(), now()
+                  + make_interval(months => coalesce((outbox.layout #>> '{archive,months_ahead}')::int, 2)));
     end if;
     if outbox.read_sql is not null then
         execute format('select max(%s) from %s t where %s', baton.role_column(outbox.layout, 'id'), relation, ready) into highest;
@@ -147,7 +150,7 @@ begin
     end if;
 end
 $$;
-comment on function baton.archive_adopted(baton.adopted_outboxes, int) is 'archives rows of an adopted outbox and drops what is older than the archive keeps';
+comment on function baton.archive_adopted(baton.adopted_outboxes, int) is 'archives old rows and drops what the archive no longer keeps';
 
 -- Do one adopted outbox's maintenance; returns what was done and how often.
 create function baton.maintain_adopted(outbox baton.adopted_outboxes)

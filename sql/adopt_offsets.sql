@@ -36,17 +36,20 @@ declare
                              case when layout -> 'columns' ? 'tenant_id' then 'tenant_id' end);
     part text := case by_role
         when 'hash' then format('(hashtextextended(%s || ''/'' || %s, 0) & 9223372036854775807) %% split_part($3, ''/'', 2)::bigint '
-                                '= split_part($3, ''/'', 1)::bigint', baton.role_text(layout, 'aggregate_type'), baton.role_text(layout, 'aggregate_id'))
+                                '= split_part($3, ''/'', 1)::bigint',
+                                baton.role_text(layout, 'aggregate_type'), baton.role_text(layout, 'aggregate_id'))
         else coalesce(baton.role_text(layout, by_role), 'null::text') || ' = $3' end;
     source text;
 begin
     if not layout ? 'offsets' or baton.role_type(relation, layout, 'id') <> 'bigint' or (with_archive and not layout ? 'archive') then
         return null;
     end if;
-    source := format('select %s from %s t where %s > $1::bigint and (not $4::boolean or %s <= $2::bigint) and (%s or ($4 and %s and not %s)) and ($3::text = '''' or %s) '
+    source := format('select %s from %s t where %s > $1::bigint and (not $4::boolean or %s <= $2::bigint) '
+                     'and (%s or ($4 and %s and not %s)) and ($3::text = '''' or %s) '
                      'order by %s limit $5::int', names, relation, id_column, id_column, f ->> 'done', f ->> 'open', f ->> 'dead', part, id_column);
     if with_archive then
-        source := format('select * from ((%s) union all (select %s from %s t where %s > $1 and (not $4 or %s <= $2) and ($3 = '''' or %s) order by %s limit $5)) t '
+        source := format('select * from ((%s) union all (select %s from %s t where %s > $1 and (not $4 or %s <= $2) '
+                         'and ($3 = '''' or %s) order by %s limit $5)) t '
                          'order by %s limit $5', source, names, layout #>> '{archive,table}', id_column, id_column, part, id_column, id_column);
     end if;
     return format('select %s from (select t.*, bool_or(%s) over (order by %s) as baton_waits from (%s) t) t where not t.baton_waits order by %s',
@@ -143,11 +146,12 @@ returns baton.adopted_outboxes
 language plpgsql stable
 as $$
 declare
-    outbox baton.adopted_outboxes := baton.find_adopted(name);
+    outbox baton.adopted_outboxes := baton.open_adopted(name);
 begin
     if outbox.read_sql is null then
         raise exception 'adopted outbox "%" has no consumer offsets', left(name, 100) using errcode = 'BT004',
-            hint = 'offsets need an id of type bigint and a table: create table consumer_offsets (consumer_name text, partition_key text default '''', '
+            hint = 'offsets need an id of type bigint and a table: create table consumer_offsets (consumer_name text, '
+                   'partition_key text default '''', '
                    'last_processed_id bigint not null, last_processed_at timestamptz default now(), primary key (consumer_name, partition_key)), '
                    'then adopt again with {"offsets": {"table": "consumer_offsets"}}';
     end if;
@@ -188,7 +192,8 @@ begin
         using position_id, horizon, partition_key, in_order, batch_size;
 end
 $$;
-comment on function baton.read_consumer_batch(text, text, text, int, boolean) is 'next done events after a consumer''s own offset, also from the archive; in_order never skips a late one';
+comment on function baton.read_consumer_batch(text, text, text, int, boolean) is
+    'next done events after a consumer''s own offset, also from the archive; in_order never skips a late one';
 
 -- Refuse a call that names no consumer, or a partition that the outbox does not have.
 create function baton.check_offset_call(outbox baton.adopted_outboxes, consumer_name text, partition_key text)
@@ -223,7 +228,8 @@ begin
         raise exception 'the id of the last processed event is needed' using errcode = 'null_value_not_allowed';
     end if;
     execute format('insert into %s as o (consumer_name, partition_key, last_processed_id, last_processed_at) values ($1, $2, $3, now()) '
-                   'on conflict (consumer_name, partition_key) do update set last_processed_id = greatest(o.last_processed_id, excluded.last_processed_id), '
+                   'on conflict (consumer_name, partition_key) do update '
+                   'set last_processed_id = greatest(o.last_processed_id, excluded.last_processed_id), '
                    'last_processed_at = now() returning o.last_processed_id', outbox.layout #>> '{offsets,table}')
        into reached using consumer_name, partition_key, last_id;
     if reached > last_id then
@@ -248,7 +254,8 @@ begin
         raise exception 'a position is an id of 0 or more' using errcode = 'invalid_parameter_value', hint = '0 replays from the beginning';
     end if;
     execute format('insert into %s as o (consumer_name, partition_key, last_processed_id, last_processed_at) values ($1, $2, $3, now()) '
-                   'on conflict (consumer_name, partition_key) do update set last_processed_id = excluded.last_processed_id, last_processed_at = now()',
+                   'on conflict (consumer_name, partition_key) do update '
+                   'set last_processed_id = excluded.last_processed_id, last_processed_at = now()',
                    outbox.layout #>> '{offsets,table}') using consumer_name, partition_key, last_id;
     perform baton.alert('consumer_seeked', format('%I.%I', outbox.schema_name, outbox.table_name),
                         jsonb_build_object('consumer', consumer_name, 'partition_key', partition_key, 'position', last_id));

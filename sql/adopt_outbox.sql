@@ -34,7 +34,8 @@ begin
     return baton.save_adopted(relation, chosen, layout);
 end
 $$;
-comment on function baton.adopt_outbox(text, text, jsonb) is 'adopts a table by a preset (detected by its columns) or a mapping; returns its qualified name';
+comment on function baton.adopt_outbox(text, text, jsonb) is
+    'adopts a table by a preset (detected by its columns) or a mapping; returns its qualified name';
 
 -- Fill in what a mapping leaves open.
 create function baton.complete_layout(layout jsonb)
@@ -46,9 +47,8 @@ declare
 begin
     if not layout ? 'order' then
         layout := layout || jsonb_build_object('order', (
-            select jsonb_agg(r order by n) from unnest(array[
-                (select c from unnest('{available_at,created_at,occurred_at}'::text[]) c where columns ? c limit 1), 'id'])
-                with ordinality o (r, n) where r is not null));
+            select jsonb_build_array(r) from unnest('{available_at,created_at,occurred_at,id}'::text[]) with ordinality o (r, n)
+             where columns ? r order by n limit 1));
     end if;
     if not layout ? 'backoff' then
         layout := layout || '{"backoff": {"kind": "exponential", "base_seconds": 5, "factor": 2, "max_seconds": 900, "jitter": 0.1}}';
@@ -115,7 +115,8 @@ begin
         companion := to_regclass(format('%I.%I', names.schema_name, names.table_name));
         if companion is null and part in ('dead', 'archive') then
             companion := baton.make_companion(relation, names.schema_name, names.table_name,
-                                              case part when 'archive' then baton.mapped_column(layout, coalesce(layout #>> '{archive,by}', 'occurred_at')) end);
+                                              case part when 'archive' then baton.mapped_column(layout,
+                                                  coalesce(layout #>> '{archive,by}', 'occurred_at')) end);
         end if;
         if companion is null then
             layout := layout - part;  -- read on, and cleaned up, only where it exists
@@ -167,7 +168,8 @@ declare
 begin
     select n.nspname, c.relname into home, base from pg_class c join pg_namespace n on n.oid = c.relnamespace where c.oid = relation;
     foreach companion in array array_remove(array[relation::text, layout #>> '{dead,table}', layout #>> '{archive,table}'], null) loop
-        if not exists (select from pg_class c where c.oid = to_regclass(companion) and format('%I.%I', c.relnamespace::regnamespace, c.relname) = companion
+        if not exists (select from pg_class c join pg_namespace n on n.oid = c.relnamespace
+                        where c.oid = to_regclass(companion) and format('%I.%I', n.nspname, c.relname) = companion
                           and pg_has_role(baton.session_role(), c.relowner, 'usage')) then
             raise exception 'only the owner of % can adopt it', companion using errcode = 'insufficient_privilege';
         end if;

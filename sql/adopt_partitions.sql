@@ -54,7 +54,8 @@ begin
         copy := copy + 1;
         child := baton.derived_name('', base, suffix || '_' || copy);
     end loop;
-    execute format('create table %I.%I (like %s including defaults including constraints including generated including storage)', home, child, parent);
+    execute format('create table %I.%I (like %s including defaults including constraints including generated including storage)',
+                   home, child, parent);
     if owner <> current_user then
         execute format('alter table %I.%I owner to %I', home, child, owner);
     end if;

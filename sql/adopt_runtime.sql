@@ -10,19 +10,17 @@ returns setof baton.adopted_event
 language plpgsql volatile
 as $$
 declare
-    outbox baton.adopted_outboxes := baton.find_adopted(name);
+    outbox baton.adopted_outboxes := baton.open_adopted(name);
 begin
     if batch is null or batch < 1 or lease_seconds is null or lease_seconds < 1 or coalesce(worker, '') = '' then
         raise exception 'a claim needs a worker''s name, a batch of at least one event and a lease of at least one second'
             using errcode = 'invalid_parameter_value', hint = 'baton.claim_adopted(''orders'', ''worker-1'', 100, 30)';
     end if;
     return query execute outbox.claim_sql using worker, batch, lease_seconds;
-exception when undefined_table or undefined_column then
-    raise exception 'the table of adopted outbox "%" has changed: %', left(name, 100), sqlerrm using errcode = sqlstate,
-        hint = 'adopt it again with baton.adopt_outbox(), or end its adoption with baton.unadopt_outbox()';
 end
 $$;
-comment on function baton.claim_adopted(text, text, int, int) is 'claims due events (FOR UPDATE SKIP LOCKED); without lock columns the claim lasts as long as the transaction';
+comment on function baton.claim_adopted(text, text, int, int) is
+    'claims due events (FOR UPDATE SKIP LOCKED); without lock columns the claim lasts as long as the transaction';
 
 -- Settle events; returns the ids that were settled. With a worker, only rows it still holds.
 create function baton.ack_adopted(name text, ids text[], worker text default null)
@@ -30,7 +28,7 @@ returns setof text
 language plpgsql volatile
 as $$
 declare
-    outbox baton.adopted_outboxes := baton.find_adopted(name);
+    outbox baton.adopted_outboxes := baton.open_adopted(name);
     settled text[] := '{}';
     one text;
 begin
@@ -56,7 +54,7 @@ create function baton.fail_adopted(name text, id text, error text, permanent boo
 language plpgsql volatile
 as $$
 declare
-    outbox baton.adopted_outboxes := baton.find_adopted(name);
+    outbox baton.adopted_outboxes := baton.open_adopted(name);
     failed_id text;
 begin
     if id is null or permanent is null then
@@ -81,7 +79,7 @@ language plpgsql stable
 as $$
 begin
     return query execute format('select d.id, d.event_id, d.tenant_id, d.aggregate_type, d.aggregate_id, d.event_type, d.topic, d.payload, '
-                                'd.headers, d.occurred_at, d.attempt - 1, d.error from (%s) d', (baton.find_adopted(name)).dead_sql)
+                                'd.headers, d.occurred_at, d.attempt - 1, d.error from (%s) d', (baton.open_adopted(name)).dead_sql)
                  using max_rows;
 end
 $$;
@@ -93,7 +91,7 @@ returns setof text
 language plpgsql volatile
 as $$
 declare
-    outbox baton.adopted_outboxes := baton.find_adopted(name);
+    outbox baton.adopted_outboxes := baton.open_adopted(name);
 begin
     if ids is null or array_position(ids, null) is not null then
         raise exception 'ids to replay must not be null' using errcode = 'null_value_not_allowed',

@@ -1,14 +1,16 @@
 -- Statements: what a worker runs, made once at adoption and kept in baton.adopted_outboxes.
 
--- Write the order in which rows are taken.
-create function baton.order_sql(layout jsonb)
+-- Write the order in which rows are taken, and with the id after it, the order in which they are given. Taking
+-- goes without the id, so that an index on the order alone is enough and a long backlog need not be sorted.
+create function baton.order_sql(layout jsonb, with_id boolean)
 returns text
 language sql immutable
 as $$
     select string_agg(baton.role_column(layout, r), ', ' order by n)
-      from jsonb_array_elements_text(layout -> 'order') with ordinality o (r, n)
+      from jsonb_array_elements_text((layout -> 'order') || case when with_id and not layout -> 'order' ? 'id' then '["id"]'::jsonb else '[]' end)
+           with ordinality o (r, n)
 $$;
-comment on function baton.order_sql(jsonb) is 'order by clause of a layout';
+comment on function baton.order_sql(jsonb, boolean) is 'order by clause of a layout';
 
 -- Write the match of two aliases by the columns that identify a row.
 create function baton.key_match(key text[], one text, other text)
@@ -34,14 +36,15 @@ declare
     f jsonb := baton.adopted_fragments(outbox_id, relation, layout);
     key text[] := baton.adopted_key(relation, baton.mapped_column(layout, 'id'));
     events text := baton.event_sql(relation, layout, f ->> 'attempts');
-    ordering text := baton.order_sql(layout);
+    ordering text := baton.order_sql(layout, false);
+    given text := baton.order_sql(layout, true);
     locked text := baton.role_column(layout, 'locked_at');
     has_claimed boolean := coalesce(layout -> 'states', '{}') ? 'claimed';
     held text;
 begin
     if locked is null then
         return format('select %s from (select t.* from %s t where %s and $1::text is not null and $3::int > 0 order by %s limit $2::int '
-                      'for update of t skip locked) t order by %s', events, relation, f ->> 'due', ordering, ordering);
+                      'for update of t skip locked) t order by %s', events, relation, f ->> 'due', ordering, given);
     end if;
     held := case when has_claimed then format('%s = %s', baton.role_column(layout, 'status'), baton.state_literal(layout, 'claimed'))
                  else f ->> 'due' end;
@@ -53,12 +56,14 @@ begin
                   'select %s from claimed t order by %s',
                   outbox_id, baton.column_list(key, 't'), relation, baton.worker_join(outbox_id, layout),
                   held || ' and ' || baton.stale_sql(layout), ordering,
-                  baton.column_list(key, 't'), relation, (f ->> 'due') || case when has_claimed then '' else ' and ' || locked || ' is null' end, ordering,
+                  baton.column_list(key, 't'), relation,
+                  (f ->> 'due') || case when has_claimed then '' else ' and ' || locked || ' is null' end, ordering,
                   relation, concat_ws(', ', format('%I = clock_timestamp()', layout #>> '{columns,locked_at}'),
                                       baton.sql_part('%I = $1::text', layout #>> '{columns,locked_by}'),
                                       baton.sql_part('%I = now()', layout #>> '{columns,updated_at}'),
-                                      case when has_claimed then format('%I = %s', layout #>> '{columns,status}', baton.state_literal(layout, 'claimed')) end),
-                  baton.key_match(key, 't', 'p'), events, ordering);
+                                      case when has_claimed then format('%I = %s', layout #>> '{columns,status}',
+                                                                        baton.state_literal(layout, 'claimed')) end),
+                  baton.key_match(key, 't', 'p'), events, given);
 end
 $$;
 comment on function baton.claim_statement(int, regclass, jsonb) is 'statement that claims a batch';
@@ -153,7 +158,8 @@ begin
                   '%s, %s, '
                   'noted as materialized (select baton.note_failed(%s, jsonb_agg(jsonb_build_object(''id'', g.row_id, ''event_type'', g.event_type, '
                   '''attempts'', g.attempts, ''dead'', g.dead, ''due'', g.due)), $2::text, %s) from target g) '
-                  'select g.row_id as id, g.dead, g.attempts::int as attempts, case when not g.dead then g.due end as due from target g cross join noted',
+                  'select g.row_id as id, g.dead, g.attempts::int as attempts, '
+                  'case when not g.dead then g.due end as due from target g cross join noted',
                   baton.column_list(key, 't'), f ->> 'row_id', baton.role_text(layout, 'event_type'), next_attempt,
                   case when layout #>> '{dead,as}' is null then '($3::boolean is null)' else format('($3::boolean or %s)', f ->> 'dies') end,
                   baton.backoff_sql(layout, format('(%s + 1)', f ->> 'attempts')), relation,
@@ -200,7 +206,7 @@ begin
                   case when layout -> 'columns' ? 'last_error' then baton.role_text(layout, 'last_error') else kept end,
                   case when moves then layout #>> '{dead,table}' else relation::text end,
                   baton.event_sql(relation, layout, f ->> 'attempts'),
-                  case when moves then 'true' else f ->> 'dead' end, baton.order_sql(layout));
+                  case when moves then 'true' else f ->> 'dead' end, baton.order_sql(layout, true));
 end
 $$;
 comment on function baton.dead_statement(int, regclass, jsonb) is 'statement that lists dead letters';

@@ -130,6 +130,9 @@ begin
     if tier is not null then
         condition := baton.inbox_tier_condition(it, tier);
     end if;
+    if it.priority_tiers is not null then  -- what is available is due within the longest schedule: the index scan ends there
+        condition := condition || baton.inbox_due_bound(it, terms);
+    end if;
     if it.ordering_enabled then
         statement := baton.inbox_claim_sql(it, terms, baton.inbox_pick_ordered_sql(it, terms));
     else

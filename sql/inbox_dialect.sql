@@ -127,7 +127,7 @@ begin
     terms.id := format('t.%I', it.id_column) || case when it.layout = 'managed' then '' else '::text' end;
     terms.id_type := case when it.layout = 'managed' then 'text' else baton.inbox_column_type(it, it.id_column) end;
     if it.priority_tiers is not null then
-        terms.due := baton.inbox_priority_due(it, terms.due);
+        terms.due := baton.inbox_priority_due(it, terms.due, prefix);
     end if;
     return terms;
 end

@@ -52,6 +52,7 @@ comment on function baton.inbox_heads_sql(baton.inboxes, text, text, text) is 'r
 -- Write how an ordered inbox picks: messages without a place in a sequence (up to half of the batch), replayed ones,
 -- and the next one of each aggregate. The walk over aggregates starts at a random one, so that none is served
 -- before the others for ever and workers do not meet. The row in inbox_sequences decides who works on an aggregate.
+-- A claim waits for nobody: rows that another transaction holds are passed over.
 create function baton.inbox_pick_ordered_sql(it baton.inboxes, terms baton.inbox_terms)
 returns text
 language sql volatile
@@ -67,7 +68,8 @@ as $$
         ), next as materialized (
             select m.id, m.due, m.aggregate, m.sequence
               from (select * from heads_after union all select * from heads_before) h
-              left join baton.inbox_sequences s on s.inbox = %9$s and s.aggregate = h.aggregate
+              left join lateral (select s.last_sequence, s.leased_until from baton.inbox_sequences s
+                                  where s.inbox = %9$s and s.aggregate = h.aggregate limit 1) s on true
               cross join lateral (
                 select %1$s as id, %2$s as due, t.%5$I::text as aggregate, t.%6$I as sequence from %3$s
                  where hashtextextended(t.%5$I::text, 0) = h.h and t.%5$I::text = h.aggregate and t.%6$I = coalesce(s.last_sequence, 0) + 1
@@ -77,9 +79,14 @@ as $$
         ), chosen as materialized (
             select c.* from (select f.id, f.due, null::text as aggregate, null::bigint as sequence from free f
                              union all select * from again union all select * from next) c limit $5
+        ), idle as materialized (
+            select s.aggregate from chosen c join baton.inbox_sequences s on s.inbox = %9$s and s.aggregate = c.aggregate
+               for no key update of s skip locked
         ), secured as (
             insert into baton.inbox_sequences as s (inbox, aggregate, last_sequence, event_id, leased_until)
-            select distinct on (c.aggregate) %9$s, c.aggregate, c.sequence - 1, c.id, $4 from chosen c where c.aggregate is not null
+            select distinct on (c.aggregate) %9$s, c.aggregate, c.sequence - 1, c.id, $4 from chosen c
+             where c.aggregate in (select i.aggregate from idle i)
+                or not exists (select 1 from baton.inbox_sequences s where s.inbox = %9$s and s.aggregate = c.aggregate) and c.aggregate is not null
              order by c.aggregate, c.sequence
             on conflict (inbox, aggregate) do update set event_id = excluded.event_id, leased_until = $4
              where (s.leased_until is null or s.leased_until <= $1)

@@ -113,6 +113,7 @@ begin
         repeats := baton.reject_inbox_repeats(it, array(select o.id from unnest(ids, outcomes) o (id, outcome) where o.outcome = 'new'));
     else
         execute baton.inbox_receive_adopted_sql(it) into ids, outcomes using clock_timestamp(), messages;
+        perform baton.check_inbox_ledger_owner(it, array(select o.id from unnest(ids, outcomes) o (id, outcome) where o.outcome = 'duplicate'));
     end if;
     return query select o.position::int, o.id, case when o.id = any (repeats) then 'duplicate' else o.outcome end
                    from unnest(ids, outcomes) with ordinality o (id, outcome, position);

@@ -87,3 +87,27 @@ as $$
         (select string_agg(quote_ident(c), ', ') from unnest(it.conflict_columns) c))
 $$;
 comment on function baton.inbox_ledger_insert_sql(baton.inboxes) is 'insert into a table of processed ids';
+
+-- Refuse to call a message a duplicate because another consumer group has had it.
+create function baton.check_inbox_ledger_owner(it baton.inboxes, event_ids text[])
+returns void
+language plpgsql stable
+as $$
+declare
+    other record;
+begin
+    if it.layout <> 'processed_events' or event_ids = '{}' then
+        return;
+    end if;
+    execute format('select t.%1$I::text as id, t.%2$I as owner from %3$s t where t.%1$I = any ($1::%4$s[]) and t.%2$I <> %5$L'
+                   ' and not exists (select 1 from %3$s o where o.%1$I = t.%1$I and o.%2$I = %5$L) limit 1',
+                   it.id_column, it.group_column, it.relation, baton.inbox_column_type(it, it.id_column), it.group_value)
+       into other using event_ids;
+    if other.id is not null then
+        raise exception 'message "%" was recorded by consumer group "%"', other.id, other.owner
+            using errcode = 'BT003', detail = format('the key of table %s does not tell consumer groups apart', it.relation),
+                  hint = 'give each group its own table, or make the group part of the key';
+    end if;
+end
+$$;
+comment on function baton.check_inbox_ledger_owner(baton.inboxes, text[]) is 'raises BT003 when a key shared by groups hides a message';

@@ -19,7 +19,9 @@ begin
             or ($3 is null and %1$s.leased_until > clock_timestamp())
          limit 1$query$, lease, it.id_column, it.processed_at_column, it.relation, baton.inbox_column_type(it, it.id_column),
         baton.inbox_group_condition(it, 't.')) into m using event_ids, it.id, lease_token;
-    if not coalesce(m.stored, false) then
+    if not coalesce(m.stored, false) and exists (select 1 from baton.inbox_keys k where k.inbox = it.id and k.event_id = m.asked) then
+        m.done := true;  -- processed, and drained since
+    elsif not coalesce(m.stored, false) then
         raise exception 'message "%" is not in inbox "%"', m.asked, inbox_name
             using errcode = 'BT002', hint = 'settle only messages that claim_inbox() returned';
     elsif lease_token is null and not m.done then
@@ -36,16 +38,17 @@ end
 $$;
 comment on function baton.raise_inbox_lease_lost(baton.inboxes, text[], uuid) is 'raises BT001, BT002 or BT003 for messages that cannot be settled';
 
--- Write the statement that settles messages of an adopted table together with their rows in baton.inbox_work.
+-- Write the statement that settles messages of an adopted table together with their rows in baton.inbox_work. The
+-- message is locked before its lease, as in a claim, so that the two never wait for each other in a circle.
 create function baton.inbox_settle_adopted_sql(it baton.inboxes, terms baton.inbox_terms, action text, settings text, lease_token uuid)
 returns text
 language sql stable
 as $$
     select format($query$
-        with held as materialized (%1$s), moved as (%2$s), noted as (%3$s returning 1)
+        with locked as materialized (%4$s), held as materialized (%1$s), moved as (%2$s), noted as (%3$s returning 1)
         select count(*) from moved, (select count(*) from noted) n (written)$query$,
         case when lease_token is not null then
-            format('select w.event_id from baton.inbox_work w where w.inbox = %s and w.event_id = any ($3) and w.lease_token = $2 for update', it.id)
+            format('select w.event_id from locked k join baton.inbox_work w on w.inbox = %s and w.event_id = k.id and w.lease_token = $2 for update of w', it.id)
         else
             format('select g.id as event_id from unnest($3) g (id) where not exists (select 1 from baton.inbox_work w'
                    ' where w.inbox = %s and w.event_id = g.id and w.leased_until > $1)', it.id) end,
@@ -64,7 +67,9 @@ as $$
                                     it.id, it.backoff_base, it.backoff_cap, it.backoff_jitter)
             when 'release' then format('update baton.inbox_work w set lease_token = null, leased_by = null, leased_until = null, lapsed = false'
                                        ' from moved m where w.inbox = %s and w.event_id = m.id', it.id)
-            else format('update baton.inbox_work w set leased_until = $6 from moved m where w.inbox = %s and w.event_id = m.id', it.id) end)
+            else format('update baton.inbox_work w set leased_until = $6 from moved m where w.inbox = %s and w.event_id = m.id', it.id) end,
+        format('select %s as id from %s t where t.%I = any ($3::%s[]) and %s order by 1 for no key update',
+               terms.id, it.relation, it.id_column, terms.id_type, terms.unfinished))
 $$;
 comment on function baton.inbox_settle_adopted_sql(baton.inboxes, baton.inbox_terms, text, text, uuid) is 'statement that settles messages of an adopted table';
 

@@ -25,19 +25,19 @@ end
 $$;
 comment on function baton.has_work(baton.outboxes, baton.consumer_groups) is 'whether a poll could give anything; read-only';
 
--- Lanes of 64 that a consumer may take: its own first, then up to `room` free ones, starting at a place of its own.
-create function baton.pick_lanes(free bigint, held bigint, room int, consumer_id text)
+-- Choose up to `room` of the free lanes for a consumer, starting at a place of its own.
+create function baton.pick_lanes(free bigint, room int, consumer_id text)
 returns bigint
 language sql immutable
 as $$
-    select (held & free) | coalesce((
+    select case when room >= 64 then free else coalesce((
         select bit_or(1::bigint << l.lane) from (
             select lane from generate_series(0, 63) lane
-             where free & ~held & (1::bigint << lane) <> 0
+             where free & (1::bigint << lane) <> 0
              order by (lane + hashtext(consumer_id)) & 63
-             limit greatest(room, 0)) l), 0)
+             limit greatest(room, 0)) l), 0) end
 $$;
-comment on function baton.pick_lanes(bigint, bigint, int, text) is 'which lanes a consumer takes';
+comment on function baton.pick_lanes(bigint, int, text) is 'which lanes a consumer takes';
 
 -- Note a consumer's poll; counts those who poll the group now, this one included.
 create function baton.note_poll(g baton.consumer_groups, consumer_id text)
@@ -110,11 +110,11 @@ declare
     token constant uuid := gen_random_uuid();
     until timestamptz;
     room int := batch_size;      -- events that may still be given
-    held bigint := 0;            -- lanes that this consumer has
-    busy bigint := 0;            -- lanes that are not to be taken
-    lanes_room int;              -- lanes that it may take in addition
+    busy bigint := 0;            -- lanes with something outstanding
+    lanes_room int;              -- lanes that this consumer may take
     open_lanes bigint;
     given_lanes bigint;
+    given bigint := 0;           -- lanes given in this poll: later events of theirs may follow
     wait_lanes bigint;
     wait_upto bigint;
     last_given bigint;
@@ -161,11 +161,11 @@ begin
     any_parked := exists (select from baton.parked q where q.group_id = g.group_id);
 
     if g.ordered then
-        select coalesce(bit_or(q.lanes) filter (where q.consumer_id = poll_outbox.consumer_id), 0),
-               coalesce(bit_or(q.lanes) filter (where q.consumer_id <> poll_outbox.consumer_id), 0)
-          into held, busy
+        -- a consumer that polls on without settling may have been started anew: its own lanes are no exception
+        select coalesce(bit_or(q.lanes), 0),
+               lanes_room - baton.count_lanes(coalesce(bit_or(q.lanes) filter (where q.consumer_id = poll_outbox.consumer_id), 0))
+          into busy, lanes_room
           from baton.pieces q where q.group_id = g.group_id and q.leased_until >= clock_timestamp();
-        lanes_room := lanes_room - baton.count_lanes(held);
     end if;
     todo := array(select q from baton.pieces q
                    where q.group_id = g.group_id and (q.lease_token is null or q.leased_until < clock_timestamp())
@@ -174,7 +174,7 @@ begin
     while room > 0 loop
         carving := next_piece > cardinality(todo);
         if carving then
-            open_lanes := case when g.ordered then baton.pick_lanes(~busy, held, lanes_room, consumer_id) else -1 end;
+            open_lanes := case when g.ordered then given & ~busy | baton.pick_lanes(~busy & ~given, lanes_room - baton.count_lanes(given), consumer_id) else -1 end;
             exit when open_lanes = 0 or next_piece > 64;
             if not at.window_open then
                 w := baton.open_window(outbox, g.group_id, at.window_number + 1, at.era, at.seen);
@@ -200,7 +200,7 @@ begin
         else
             p := todo[next_piece];
             next_piece := next_piece + 1;
-            open_lanes := case when g.ordered then baton.pick_lanes(p.lanes & ~busy, held, lanes_room, consumer_id) else p.lanes end;
+            open_lanes := case when g.ordered then p.lanes & ~busy & given | baton.pick_lanes(p.lanes & ~busy & ~given, lanes_room - baton.count_lanes(given), consumer_id) else p.lanes end;
             if open_lanes = 0 then
                 busy := busy | p.lanes;
                 continue;
@@ -266,8 +266,7 @@ begin
             insert into baton.pieces (group_id, window_number, after_id, upto_id, lanes, attempt, lease_token, consumer_id, leased_until)
             values (g.group_id, w.window_number, p.after_id, last_given, case when g.ordered then given_lanes else -1 end,
                     p.attempt, token, poll_outbox.consumer_id, until);
-            lanes_room := lanes_room - baton.count_lanes(given_lanes & ~held);
-            held := held | given_lanes;
+            given := given | given_lanes;
         end if;
         room := room - reads;
     end loop;

@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <pwd.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -64,6 +65,7 @@ pid_t spawn(const Command& command, int output_fd) {
     std::array<int, 2> report{};
     if (::pipe2(report.data(), O_CLOEXEC) != 0)
         throw Error("cannot make a pipe: " + std::string(std::strerror(errno)));
+    const pid_t parent = ::getpid();
     const pid_t pid = ::fork();
     if (pid < 0) throw Error("cannot start " + command.argv[0] + ": " + std::strerror(errno));
     if (pid == 0) {
@@ -76,6 +78,9 @@ pid_t spawn(const Command& command, int output_fd) {
         if (command.account)
             ready = ::setgroups(0, nullptr) == 0 && ::setgid(command.account->gid) == 0 &&
                     ::setuid(command.account->uid) == 0;
+        // After the change of account, which clears it.
+        if (ready && command.dies_with_us)
+            ready = ::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && ::getppid() == parent;
         if (ready && command.working_directory) ready = ::chdir(command.working_directory->c_str()) == 0;
         if (ready) ::execvpe(argv[0], argv.data(), envp.data());
         const int error = errno;

@@ -30,6 +30,7 @@ struct Command {
     std::optional<std::filesystem::path> working_directory = {};
     std::vector<std::pair<std::string, std::string>> environment = {};  // added to the caller's
     std::optional<std::filesystem::path> errors = {};                   // stderr goes here instead, appended
+    bool dies_with_us = false;  // killed when the thread that started it ends
 };
 
 struct Outcome {

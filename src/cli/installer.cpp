@@ -202,12 +202,13 @@ void add_mode(CLI::App& command, Mode& mode) {
 std::optional<Installed> find_installed(Connection& db) {
     const auto extension = db.query("select extversion from pg_extension where extname = 'baton'");
     if (!extension.empty()) return Installed{extension.text(0, 0), Mode::extension};
-    const bool ours = db.value(R"(
-        select count(*) = 2 from pg_attribute
-         where attrelid = to_regclass('baton.installation') and attname in ('version', 'form'))") == "t";
-    if (!ours) return std::nullopt;
-    if (db.value("select has_schema_privilege('baton', 'usage') and "
-                 "has_table_privilege('baton.installation', 'select')") != "t")
+    const auto table = db.query(R"(
+        select has_schema_privilege(n.oid, 'usage') and has_table_privilege(c.oid, 'select')
+          from pg_namespace n join pg_class c on c.relnamespace = n.oid
+         where n.nspname = 'baton' and c.relname = 'installation'
+           and (select count(*) from pg_attribute where attrelid = c.oid and attname in ('version', 'form')) = 2)");
+    if (table.empty()) return std::nullopt;
+    if (!table.boolean(0, 0))
         throw Error("this user may not see baton's installation",
                     "connect as the user who installed it, or as a member of baton_operator or baton_viewer");
     const auto row = db.query("select version from baton.installation where form = 'sql'");

@@ -9,9 +9,13 @@ namespace baton::cli {
 
 namespace {
 
-// The library's messages begin with a capital and may have several lines.
-std::string as_sentence(std::string message) {
-    message = message.substr(0, message.find('\n'));
+std::string first_line(const std::string& text) {
+    return text.substr(0, text.find('\n'));
+}
+
+// The library's messages begin with a capital and may end with a full stop; ours do not.
+std::string in_our_style(std::string message) {
+    message = first_line(message);
     while (!message.empty() && (message.back() == '.' || message.back() == ' ')) message.pop_back();
     if (!message.empty())
         message[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(message[0])));
@@ -59,7 +63,7 @@ int Program::explain(const CLI::ParseError& error) {
         else
             print_error("unexpected word '" + word + "'", "see " + help);
     } else {
-        print_error(as_sentence(error.what()), "see " + help);
+        print_error(in_our_style(error.what()), "see " + help);
     }
     return misused;
 }
@@ -82,9 +86,9 @@ int Program::run(int argc, char** argv) {
     try {
         return chosen_();
     } catch (const Error& error) {
-        print_error(as_sentence(error.what()), error.hint());
+        print_error(first_line(error.what()), error.hint());
     } catch (const std::exception& error) {
-        print_error(as_sentence(error.what()));
+        print_error(first_line(error.what()));
     }
     return failed;
 }

@@ -69,6 +69,10 @@ LocalServer::LocalServer(Options options) : options_(std::move(options)) {
         account_ = find_account("postgres");
         if (!account_) account_ = find_account("nobody");
     }
+    find_port();
+}
+
+void LocalServer::find_port() {
     port_ = options_.port;
     if (running()) {
         std::istringstream lines(read_text(data() / "postmaster.pid"));
@@ -109,6 +113,7 @@ Outcome LocalServer::run_tool(const std::vector<std::string>& argv) const {
     Command command{.argv = argv, .account = account_, .working_directory = options_.folder};
     command.argv[0] = root().program(argv[0]).string();
     command.environment = {{"LC_ALL", "C.UTF-8"}, {"PGOPTIONS", ""}};
+    command.dies_with_us = argv[0] == "initdb";  // or it would write into a folder that is being made anew
     return run(command);
 }
 
@@ -117,7 +122,9 @@ FolderLock LocalServer::lock() {
         make_folder();
         try {
             FolderLock lock(options_.folder);
-            if (lock.holds(options_.folder)) return lock;
+            if (!lock.holds(options_.folder)) continue;
+            find_port();  // whoever held the lock may have started it
+            return lock;
         } catch (const Error&) {
             if (fs::exists(options_.folder)) throw;
         }
@@ -211,13 +218,13 @@ bool LocalServer::create() {
 }
 
 void LocalServer::forget_dead_postmaster() const {
-    const auto file = data() / "postmaster.pid";
     const ActingAs acting(account_);
-    if (process_alive(std::atoi(read_text(file).c_str()))) {
-        // The number belongs to another program by now. Put one there that cannot exist, and keep the rest:
-        // with it the server finds out whether children of the old one still use its shared memory.
-        const std::string text = read_text(file);
-        write_text(file, "4194305" + text.substr(std::min(text.find('\n'), text.size())));
+    if (const std::string text = read_text(data() / "postmaster.pid"); !text.empty()) {
+        // The number may belong to another program by now, or to a child that nobody reaps. Put one there
+        // that cannot exist, and keep the rest: with it the server finds out whether children of the old one
+        // still use its memory.
+        write_text(data() / "postmaster.pid",
+                   "4194305" + text.substr(std::min(text.find('\n'), text.size())));
     }
     for (const auto& entry : fs::directory_iterator(options_.folder))
         if (entry.path().filename().string().starts_with(".s.PGSQL.")) fs::remove(entry.path());

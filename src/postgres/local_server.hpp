@@ -74,6 +74,7 @@ class LocalServer {
     static std::filesystem::path executable_folder();
 
   private:
+    void find_port();
     void make_folder();
     void take_folder();
     void check_folder() const;

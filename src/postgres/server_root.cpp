@@ -59,7 +59,8 @@ void ServerRoot::copy_programs() const {
             fs::last_write_time(to) == fs::last_write_time(from))
             continue;
         fs::remove(to);
-        fs::copy_file(from, to);
+        write_text(to, read_text(from));  // unlike fs::copy_file, this says when the disk is full
+        fs::permissions(to, fs::perms(0755));
         fs::last_write_time(to, fs::last_write_time(from));
     }
 }

@@ -107,8 +107,6 @@ struct SinkTraits {
     std::size_t max_message_bytes = 0;
     // Sending in larger groups than this gains nothing.
     std::size_t preferred_batch = 1000;
-    // The envelope of a pipeline that names none.
-    const char* default_envelope = "raw";
 };
 
 class Sink {

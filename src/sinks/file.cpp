@@ -136,9 +136,7 @@ class FileSink final : public relay::Sink {
   public:
     explicit FileSink(Options options) : options_(std::move(options)) {}
 
-    relay::SinkTraits traits() const override {
-        return {.keeps_order_after_failure = true, .default_envelope = "json"};
-    }
+    relay::SinkTraits traits() const override { return {.keeps_order_after_failure = true}; }
 
     void check() override {
         if (!file_) file_ = std::make_unique<LogFile>(options_);

@@ -1,5 +1,6 @@
 #include "sinks/registry.hpp"
 
+#include "relay/transform.hpp"
 #include "sinks/file.hpp"
 #include "sinks/null.hpp"
 #include "sinks/stdout.hpp"
@@ -24,6 +25,7 @@ std::unique_ptr<relay::Sink> make_sink(const relay::Settings& settings) {
         settings.refuse("type", "is \"" + type + "\", which is no sink", "known sinks: " + known);
     }
     auto sink = found->second(settings);
+    relay::know_transform_settings(settings);
     settings.refuse_unknown();
     return sink;
 }

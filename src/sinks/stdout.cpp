@@ -19,9 +19,7 @@ class StdoutSink final : public relay::Sink {
         ::signal(SIGPIPE, SIG_IGN);
     }
 
-    relay::SinkTraits traits() const override {
-        return {.keeps_order_after_failure = true, .default_envelope = "json"};
-    }
+    relay::SinkTraits traits() const override { return {.keeps_order_after_failure = true}; }
 
     void check() override {}
 

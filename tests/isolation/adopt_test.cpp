@@ -136,6 +136,24 @@ TEST_P(Adopted, two_failures_of_one_event_at_once_are_both_counted) {
     EXPECT_EQ(second.get(), "2");
 }
 
+TEST_P(Adopted, a_dead_letter_is_told_on_the_alert_channel) {
+    insert(1);
+    Connection db(url_), listener(url_);
+    listener.exec("listen baton_alert");
+    db.query("select baton.fail_adopted($1, $2, 'no such route', true)",
+             {table().name, db.value(table().any_id)});
+    std::vector<postgres::Notification> alerts;
+    wait_until("the alert arrives", [&] {
+        listener.wait_readable(std::chrono::milliseconds(100));
+        alerts = listener.take_notifications();
+        return !alerts.empty();
+    });
+    EXPECT_EQ(db.value("select concat_ws(' ', a ->> 'event', a ->> 'object', a ->> 'error') from (select "
+                       "$1::jsonb) x (a)",
+                       {alerts.front().payload}),
+              "dead_letter public." + table().name + " no such route");
+}
+
 INSTANTIATE_TEST_SUITE_P(Presets, Adopted, testing::ValuesIn(adopted_tables()), name_of_table);
 
 TEST(AdoptedLocks, a_worker_that_lost_its_lease_settles_nothing) {

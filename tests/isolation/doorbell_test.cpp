@@ -219,3 +219,25 @@ TEST(DoorbellAfterACrash, commit_prepared_of_an_earlier_life_rings) {
     writer.exec("commit prepared 'survivor'");
     EXPECT_EQ(wait_for_events(reader, before), before + 1);
 }
+
+TEST(DoorbellWithoutRoom, writers_and_readers_go_on_when_shared_memory_is_used_up) {
+    Cluster cluster(Cluster::Options{Form::extension, false, {}});
+    const auto module = cluster.server().folder() / "guard_module.so";
+    std::filesystem::copy_file(GUARD_MODULE, module);
+    const auto url = cluster.fresh_database();
+    Connection db(url);
+    db.exec("create function exhaust() returns int language c as '" + module.string() +
+            "', 'guard_exhaust_shared_memory'");
+    db.exec("create table events (id bigint)");
+    db.exec(
+        "create trigger baton_doorbell after insert on events for each statement "
+        "execute function baton.ring_doorbell()");
+    db.exec("select exhaust()");
+    std::string notice;
+    db.on_notice([&](const std::string& text) { notice += text; });
+    db.exec("begin; insert into events values (1); insert into events values (2); commit");
+    EXPECT_NE(notice.find("no shared memory left for the doorbell"), std::string::npos) << notice;
+    EXPECT_EQ(db.value("select count(*) from events"), "2");
+    EXPECT_EQ(db.query("call baton.wait_for_events('events', 5, '1 min')").number(0, 0), 5);
+    EXPECT_EQ(db.value("select 1"), "1");
+}

@@ -66,6 +66,14 @@ set local search_path = other, public;
 select results_eq($$select id from baton.claim_adopted('counted', 'w')$$, $$values ('7')$$, 'or by the search path');
 set local search_path = public;
 
+create schema "Odd Schema";
+create table "Odd Schema"."Odd Table" (id int primary key, payload jsonb, done_at timestamptz);
+select is(baton.adopt_outbox('"Odd Schema"."Odd Table"', mapping => '{"columns": {"id": "id", "payload": "payload", "processed_at": "done_at"},
+    "dead": {"table": "{table} dead"}}'), '"Odd Schema"."Odd Table"', 'names that need quotes are quoted');
+insert into "Odd Schema"."Odd Table" values (1, '{}');
+select is((select f.dead from baton.fail_adopted('"Odd Schema"."Odd Table"', '1', 'x', true) f), true, 'everywhere');
+select is((select count(*) from "Odd Schema"."Odd Table dead"), 1::bigint, 'in the names of companions too');
+
 -- what is refused
 create view a_view as select * from counted;
 create table no_key (id int not null, payload jsonb, done_at timestamptz);
@@ -90,6 +98,8 @@ select case when to_regclass('a_foreign_table') is null then skip('only a superu
             else refused('a_foreign_table', '{}', '42809', 'a foreign table') end;
 select refused('a_temp_table', '{"columns": {"id": "id", "payload": "payload", "processed_at": "done_at"}}', '42809', 'a temporary table');
 select refused('baton.settings', '{}', '42809', 'a table of baton''s own');
+select isnt(baton.create_outbox('a_log'), null, 'baton has an outbox of its own');
+select refused('a_log', '{}', 'BT004', 'an outbox of baton''s own');
 select refused('a.b.c', '{}', '42602', 'a name with too many parts');
 select refused('x; drop table counted', '{}', '42602', 'a name with more than a name in it');
 select refused(repeat('x', 200), '{}', '42622', 'a name too long');
@@ -116,6 +126,8 @@ select refused('counted', '{"columns": {"id": "id", "payload": "payload", "finis
 select refused('counted', '{"columns": {"id": "id", "payload": "payload", "processed_at": "done_at"}, "backoff": {"base_seconds": -1}}', '22023', 'a negative wait');
 select refused('counted', '{"columns": {"id": "id", "payload": "payload", "processed_at": "done_at"}, "retention": {"done_after": "soon"}}', '22023', 'an age that is none');
 select refused('counted', '{"columns": {"id": "id", "payload": "payload", "processed_at": "done_at"}, "order": ["topic"]}', '22023', 'an order by something not mapped');
+select refused('counted', '{"columns": {"id": "id", "payload": "payload", "processed_at": "done_at"}, "offsets": {"table": "x", "partition": "topic"}}', '22023', 'offsets partitioned by something not mapped');
+select refused('counted', '{"columns": {"id": "id", "payload": "payload", "processed_at": "done_at"}, "archive": {"table": "x", "after": "1 day"}}', '22023', 'an archive with nothing to partition by');
 select refused('counted', '[]', '22023', 'a mapping that is no object');
 select refused('counted', '{"columns": {"id": "id", "payload": "payload", "processed_at": "done_at"}, "dead": {"table": "composite"}}', '42703', 'a table for dead letters that has no room for the row');
 select throws_ok($$select baton.adopt_outbox('typed', 'rainbow')$$, '42704', null, 'an unknown preset');

@@ -104,6 +104,7 @@ insert into outbox_messages (tenant_id, aggregate_type, aggregate_id, event_type
     (1, 'Order', 12, 'young', '{}', now() - interval '40 days', now() - interval '6 days 23 hours'),
     (1, 'Order', 13, 'pending', '{}', now() - interval '40 days', null),
     (1, 'Order', 14, 'month of another zone', '{}', date_trunc('month', now(), 'UTC') - interval '19 hours', now() - interval '8 days'),
+    (1, 'Order', 16, 'before it', '{}', date_trunc('month', now(), 'UTC') - interval '1 month' + interval '2 hours', now() - interval '8 days'),
     (1, 'Order', 15, 'ancient', '{}', now() - interval '200 days', now() - interval '8 days');
 do $$
 declare
@@ -112,17 +113,17 @@ begin
     execute format('create table archive_of_another_zone partition of outbox_messages_archive for values from (%L) to (%L)', month, month + interval '1 month');
 end
 $$;
-select is((select affected from baton.run_adopted_maintenance('outbox_messages') where action = 'archived'), 3::bigint,
+select is((select affected from baton.run_adopted_maintenance('outbox_messages') where action = 'archived'), 4::bigint,
           'what was processed more than seven days ago moves to the archive');
 select bag_eq('select event_type from outbox_messages', $$values ('young'), ('pending')$$, 'the rest stays');
-select bag_eq('select event_type from outbox_messages_archive', $$values ('old'), ('month of another zone')$$,
+select bag_eq('select event_type from outbox_messages_archive', $$values ('old'), ('month of another zone'), ('before it')$$,
               'archived rows lie in the archive, except where their partition is older than 90 days');
 select is((select tableoid::regclass::text from outbox_messages_archive where event_type = 'month of another zone'), 'archive_of_another_zone',
           'a partition made beforehand is used, wherever its month was cut');
 select has_table('public', 'outbox_messages_archive_' || to_char(now() at time zone 'UTC', 'YYYYMM'), 'this month has its partition');
 select has_table('public', 'outbox_messages_archive_' || to_char(date_trunc('month', now() at time zone 'UTC') + interval '2 months', 'YYYYMM'), 'and so have the months ahead');
 select is((select affected from baton.run_adopted_maintenance('outbox_messages') where action = 'archived'), 0::bigint, 'archiving again moves nothing');
-select is((select count(*) from outbox_messages_archive), 2::bigint, 'nor does it double anything');
+select is((select count(*) from outbox_messages_archive), 3::bigint, 'nor does it double anything');
 
 -- archive retention
 create table outbox_messages_archive_old partition of outbox_messages_archive for values from ('2001-01-01 00:00+00') to ('2001-02-01 00:00+00');
@@ -131,10 +132,56 @@ select is((select affected from baton.run_adopted_maintenance() where action = '
 select hasnt_table('public', 'outbox_messages_archive_old', 'and is gone');
 select has_table('public', 'archive_of_another_zone', 'a younger one stays');
 
+-- rights
+create role adopt_keeper;
+grant baton_operator to adopt_keeper;
+grant adopt_keeper to current_user;
+grant create, usage on schema public to adopt_keeper;
+alter table outbox_messages owner to adopt_keeper;
+alter table outbox_messages_dlq owner to adopt_keeper;
+alter table outbox_messages_archive owner to adopt_keeper;
+alter table consumer_offsets owner to adopt_keeper;
+update outbox_messages set processed_at = now() - interval '30 days', occurred_at = now() - interval '70 days' where event_type = 'young';
+set local role adopt_keeper;
+select is((select affected from baton.run_adopted_maintenance('outbox_messages') where action = 'archived'), 1::bigint,
+          'the owner of the tables does their maintenance, without being a superuser');
+select is((select f.dead from baton.fail_adopted('outbox_messages', (select max(id)::text from outbox_messages), 'x', true) f), true, 'and works them');
+select is((select count(*) from baton.replay_adopted('outbox_messages', array(select id::text from outbox_messages_dlq order by id desc limit 1))), 1::bigint, 'and replays');
+select is((select count(*) from baton.adopted_dead_letters('outbox_messages')), 1::bigint, 'and lists');
+reset role;
+
 -- end of the adoption
 select lives_ok($$select baton.unadopt_outbox('outbox_messages')$$, 'an adoption can end');
-select is((select count(*) from outbox_messages), 2::bigint, 'the table and its rows stay');
+select is((select count(*) from outbox_messages), 1::bigint, 'the table and its rows stay');
 select throws_ok($$select * from baton.claim_adopted('outbox_messages', 'w1')$$, '42704', null, 'an outbox no longer adopted cannot be claimed');
+
+-- the table partitioned by month, as it is to be when it has grown
+alter table outbox_messages rename to outbox_messages_plain;
+truncate outbox_messages_dlq;
+create table outbox_messages (
+    id bigint generated always as identity,
+    tenant_id bigint not null,
+    aggregate_type text not null,
+    aggregate_id bigint not null,
+    event_type text not null,
+    event_version smallint not null default 1,
+    payload jsonb not null,
+    occurred_at timestamptz not null default now(),
+    available_at timestamptz not null default now(),
+    processed_at timestamptz,
+    attempts smallint not null default 0,
+    last_error text,
+    trace_id text,
+    primary key (id, occurred_at)
+) partition by range (occurred_at);
+select lives_ok($$select baton.adopt_outbox('outbox_messages')$$, 'the table partitioned by month is adopted by the same preset');
+select is((select affected from baton.run_adopted_maintenance('outbox_messages') where action = 'partitions_created'), 3::bigint, 'its months are made ahead');
+insert into outbox_messages (tenant_id, aggregate_type, aggregate_id, event_type, payload) select 1, 'Order', n, 'e', '{}' from generate_series(1, 3) n;
+select results_eq($$select id from baton.claim_adopted('outbox_messages', 'w1', 2)$$, $$values ('1'), ('2')$$, 'its rows are claimed by id');
+select results_eq($$select baton.ack_adopted('outbox_messages', '{1}')$$, $$values ('1')$$, 'acknowledged');
+select is((select f.dead from baton.fail_adopted('outbox_messages', '2', 'no', true) f), true, 'and die');
+select results_eq($$select baton.replay_adopted('outbox_messages', '{2}')$$, $$values ('2')$$, 'and are replayed');
+select results_eq($$select id from baton.claim_adopted('outbox_messages', 'w1')$$, $$values ('2'), ('3')$$, 'as in the plain table');
 
 select * from finish();
 rollback;

@@ -76,6 +76,20 @@ select bag_eq($$select id from generate_series(0, 2) i, lateral baton.read_consu
               $$values ('1'), ('2'), ('3'), ('4'), ('5'), ('6')$$, 'every event is in exactly one part');
 select throws_ok($$select * from baton.read_consumer_batch('outbox_messages', 'hashed', '3/3')$$, '22023', null, 'a part that is none is refused');
 
+-- rights
+create role offset_reader;
+grant baton_consumer to offset_reader;
+grant offset_reader to current_user;
+grant usage on schema public to offset_reader;
+grant select on outbox_messages, outbox_messages_archive to offset_reader;
+grant select, insert, update on consumer_offsets to offset_reader;
+set local role offset_reader;
+select is((select count(*) from baton.read_consumer_batch('outbox_messages', 'reader')), 6::bigint, 'a consumer needs no more than to read the outbox');
+select is(baton.advance_consumer_offset('outbox_messages', 'reader', 6), 6::bigint, 'and to write its position');
+select lives_ok($$select baton.set_consumer_offset('outbox_messages', 'reader', 0)$$, 'also back');
+select throws_ok($$update baton.adopted_horizons set settled_id = 1000$$, '42501', null, 'it cannot tamper with what is decided');
+reset role;
+
 -- what is refused
 select throws_ok($$select * from baton.read_consumer_batch('outbox_messages', null)$$, '22004', null, 'a consumer needs a name');
 select throws_ok($$select * from baton.read_consumer_batch('outbox_messages', 'c', batch_size => 0)$$, '22023', null, 'a batch has at least one event');

@@ -124,6 +124,7 @@ select results_eq($$select event_id from baton.claim_inbox('inb', 'w')$$, $$valu
 -- privileges
 create role inbox_test_worker;
 grant baton_consumer to inbox_test_worker;
+grant inbox_test_worker to current_user;
 select baton.receive('inb', 'role', 't', '{}');
 set local role inbox_test_worker;
 select is((select count(*) from baton.claim_inbox('inb', 'w')), 1::bigint, 'a consumer claims without rights on the table');

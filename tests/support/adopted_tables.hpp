@@ -1,6 +1,7 @@
 #pragma once
 // The table layouts that baton has presets for, as their authors made them.
 
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,8 @@ struct AdoptedTable {
     std::string insert;  // $1: how many rows
     std::string any_id;
     bool keeps_locks = false;
+
+    friend void PrintTo(const AdoptedTable& table, std::ostream* out) { *out << table.preset; }
 };
 
 // One table for each preset.

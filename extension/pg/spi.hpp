@@ -1,0 +1,38 @@
+#pragma once
+// SQL from inside the server.
+
+#include <optional>
+#include <span>
+
+#include "pg/guard.hpp"
+
+namespace baton::pg {
+
+// A statement's parameter. Text must outlive the call.
+struct SqlParam {
+    Oid type;
+    Datum value;
+};
+
+// A connection to the server's own executor; statements run in the caller's transaction. When an exception
+// passes, closing is left to the end of the (sub)transaction, as the server does for its own code.
+class Spi {
+  public:
+    Spi();
+    ~Spi();
+    Spi(const Spi&) = delete;
+    Spi& operator=(const Spi&) = delete;
+
+    // Run one statement; returns how many rows it gave or touched. Throws ServerError.
+    std::uint64_t execute(const char* sql, std::span<const SqlParam> params = {});
+
+    // A value of the last statement's rows as text, or nothing when it is null.
+    std::optional<std::string> text(std::uint64_t row, int column) const;
+    // The same for a value that fits a Datum; nothing when it is null.
+    std::optional<Datum> datum(std::uint64_t row, int column) const;
+
+  private:
+    int exceptions_at_start_ = std::uncaught_exceptions();
+};
+
+}  // namespace baton::pg

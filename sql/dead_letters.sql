@@ -1,0 +1,116 @@
+-- Dead letters: events whose attempts are used up, or that can never succeed.
+
+create view baton.dead_letters as
+select p.parked_id as id, g.group_name, o.relation::text as outbox, p.id as event_offset, (p.event ->> 'event_id')::uuid as event_id,
+       p.event ->> 'tenant_id' as tenant_id, p.event ->> 'event_type' as event_type, p.event ->> 'aggregate_type' as aggregate_type,
+       p.event ->> 'aggregate_id' as aggregate_id, p.key, p.event -> 'payload' as payload, p.event -> 'headers' as headers,
+       p.attempt as attempts, p.error, p.parked_at as died_at
+  from baton.parked p
+  join baton.consumer_groups g using (group_id)
+  join baton.outboxes o using (outbox_id)
+ where p.state = 'dead' and (not o.tenancy or g.tenant_id = nullif(current_setting('baton.tenant_id', true), '')
+                             or nullif(current_setting('baton.tenant_id', true), '') is null and baton.sees_all_tenants());
+comment on view baton.dead_letters is 'events that were given up, by group';
+
+-- Lock the dead letters named; refuses ids that are none.
+create function baton.take_dead_letters(ids bigint[])
+returns setof baton.parked
+language plpgsql
+as $$
+declare
+    stray bigint;
+begin
+    if ids is null or cardinality(ids) = 0 then
+        raise exception 'ids of dead letters are needed'
+            using errcode = 'invalid_parameter_value', hint = 'see the column id of the view baton.dead_letters';
+    end if;
+    select i into stray from unnest(ids) i where not exists (select from baton.dead_letters d where d.id = i) limit 1;
+    if stray is not null then
+        raise exception 'there is no dead letter %', stray
+            using errcode = 'undefined_object', hint = 'see the column id of the view baton.dead_letters; it may have been replayed already';
+    end if;
+    return query select * from baton.parked p where p.parked_id = any (ids) and p.state = 'dead' order by p.parked_id for update;
+end
+$$;
+comment on function baton.take_dead_letters(bigint[]) is 'locks dead letters for an action';
+
+-- Let dead letters go again, with all their attempts; returns how many.
+create function baton.replay_dead_letters(ids bigint[])
+returns int
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    letter baton.parked;
+    g baton.consumer_groups;
+    replayed int := 0;
+begin
+    for letter in select * from baton.take_dead_letters(ids) loop
+        select * into g from baton.consumer_groups c where c.group_id = letter.group_id;
+        update baton.parked p
+           set state = case when g.ordered and exists (select from baton.parked q where q.group_id = p.group_id and q.key = p.key
+                                                          and q.id < p.id and baton.blocks_key(g, q.state)) then 'blocked' else 'retry' end,
+               attempt = 0, due_at = clock_timestamp(), parked_at = clock_timestamp()
+         where p.parked_id = letter.parked_id;
+        perform baton.record_action('replay_dead_letter', g.group_name, jsonb_build_object('id', letter.parked_id, 'offset', letter.id));
+        replayed := replayed + 1;
+    end loop;
+    return replayed;
+end
+$$;
+comment on function baton.replay_dead_letters(bigint[]) is 'delivers dead letters again';
+
+-- Give up dead letters for good; returns how many. Their content stays in the audit trail.
+create function baton.discard_dead_letters(ids bigint[], reason text)
+returns int
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    letter baton.parked;
+    g baton.consumer_groups;
+    discarded int := 0;
+begin
+    if coalesce(btrim(reason), '') = '' then
+        raise exception 'a reason is needed to discard dead letters' using errcode = 'invalid_parameter_value';
+    end if;
+    for letter in select * from baton.take_dead_letters(ids) loop
+        select * into g from baton.consumer_groups c where c.group_id = letter.group_id;
+        delete from baton.parked p where p.parked_id = letter.parked_id;
+        perform baton.unblock_keys(g, array[letter.key]);
+        perform baton.record_action('discard_dead_letter', g.group_name, jsonb_build_object('id', letter.parked_id,
+            'offset', letter.id, 'reason', reason, 'error', letter.error, 'event', letter.event));
+        discarded := discarded + 1;
+    end loop;
+    return discarded;
+end
+$$;
+comment on function baton.discard_dead_letters(bigint[], text) is 'gives up dead letters, with a reason';
+
+-- Correct a dead letter before it is replayed; what is null stays. The log keeps the original.
+create function baton.edit_dead_letter(id bigint, payload jsonb default null, headers jsonb default null)
+returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    letter baton.parked;
+begin
+    select * into letter from baton.take_dead_letters(array[edit_dead_letter.id]);
+    if headers is not null and jsonb_typeof(headers) <> 'object' then
+        raise exception 'headers must be a JSON object' using errcode = 'invalid_parameter_value';
+    end if;
+    update baton.parked p
+       set event = p.event || case when edit_dead_letter.payload is null then '{}' else jsonb_build_object('payload', edit_dead_letter.payload) end
+                           || case when edit_dead_letter.headers is null then '{}' else jsonb_build_object('headers', edit_dead_letter.headers) end
+     where p.parked_id = letter.parked_id;
+    perform baton.record_action('edit_dead_letter', (select g.group_name from baton.consumer_groups g where g.group_id = letter.group_id),
+        jsonb_build_object('id', letter.parked_id, 'offset', letter.id, 'before',
+            jsonb_build_object('payload', letter.event -> 'payload', 'headers', letter.event -> 'headers')));
+end
+$$;
+comment on function baton.edit_dead_letter(bigint, jsonb, jsonb) is 'corrects payload or headers of a dead letter';
+
+select baton.declare_privileges('execute', '{baton_operator}', '{replay_dead_letters,discard_dead_letters,edit_dead_letter}');
+select baton.declare_privileges('execute', '{baton_operator,baton_viewer,baton_relay}', '{sees_all_tenants,caller}');
+select baton.declare_privileges('select', '{baton_operator,baton_viewer,baton_relay}', '{dead_letters}');

@@ -1,0 +1,16 @@
+-- What a dump must carry: every row that users made. Rows of the install script itself come with the extension.
+
+do $$
+declare
+    filled_by_script constant text[] := array['installation', 'setting_defaults', 'role_privileges', 'adopt_presets'];
+    relation record;
+begin
+    for relation in
+        select c.oid, c.relname from pg_class c
+         where c.relnamespace = 'baton'::regnamespace and c.relkind in ('r', 'S') and c.relpersistence = 'p'
+           and c.relname <> all (filled_by_script)
+    loop
+        perform pg_catalog.pg_extension_config_dump(relation.oid, '');
+    end loop;
+end
+$$;

@@ -1,0 +1,113 @@
+-- inbox_health and inbox_status: what waits, what is dead, how fast it goes. Nothing here reads older history.
+
+-- Count an inbox's messages: pending, dead, and what the last minutes brought.
+create function baton.inbox_counts(it baton.inboxes, out pending bigint, out dead bigint, out oldest_sec float8,
+                                   out processed_last_minute bigint, out avg_sec float8, out received_recently bigint)
+language plpgsql stable
+as $$
+declare
+    terms baton.inbox_terms := baton.inbox_terms(it);
+    -- A message that was sent for later is not old before its time.
+    since text := case when it.layout = 'managed' then 'case when t.retry_count = 0 then greatest(t.received_at, t.available_at) else t.received_at end'
+                       else format('t.%I', it.received_at_column) end;
+begin
+    execute format('select count(*), greatest(extract(epoch from $1 - min(%s)), 0), count(*) filter (where t.%I > $1 - interval ''5 minutes'')'
+                   ' from %s t where %s', since, it.received_at_column, it.relation, terms.pending)
+       into pending, oldest_sec, received_recently using clock_timestamp();
+    execute format('select count(*) from %s t where %s', it.relation, terms.dead) into dead;
+    -- Whatever came in the last minutes is pending, dead, or was processed in them.
+    execute format('select count(*) filter (where t.%1$I > $1 - interval ''1 minute''), avg(extract(epoch from t.%1$I - t.%2$I)),'
+                   ' $2 + count(*) filter (where t.%2$I > $1 - interval ''5 minutes'') from %3$s t where %4$s and t.%1$I > $1 - interval ''5 minutes''',
+                   it.processed_at_column, it.received_at_column, it.relation, terms.done)
+       into processed_last_minute, avg_sec, received_recently using clock_timestamp(), received_recently;
+end
+$$;
+comment on function baton.inbox_counts(baton.inboxes) is 'pending, dead, age of the oldest, and the last minutes of an inbox';
+
+-- Report an inbox's health.
+create function baton.inbox_health(name text, path name[] default current_schemas(false))
+returns jsonb
+language plpgsql stable
+security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+    it baton.inboxes := baton.need_inbox(inbox_health.name, path);
+    c record;
+    duplicates bigint;
+begin
+    if it.layout = 'processed_events' then
+        select 0::bigint as pending, 0::bigint as dead, null::float8 as oldest_sec, 0::bigint as processed_last_minute,
+               null::float8 as avg_sec, 0::bigint as received_recently into c;
+        execute format('select count(*) filter (where t.processed_at > $1 - interval ''1 minute''), count(*) from %s t'
+                       ' where t.processed_at > $1 - interval ''5 minutes''%s', it.relation, baton.inbox_group_condition(it, 't.'))
+           into c.processed_last_minute, c.received_recently using clock_timestamp();
+    else
+        select i.* into c from baton.inbox_counts(it) i;
+    end if;
+    select coalesce(sum(d.duplicates), 0) into duplicates from baton.inbox_duplicates d
+     where d.inbox = it.id and d.at > clock_timestamp() - interval '5 minutes';
+    return jsonb_build_object(
+        'pending_count', c.pending, 'dead_letter_count', c.dead,
+        'avg_processing_time_sec', round(c.avg_sec::numeric, 3), 'oldest_pending_age_sec', round(c.oldest_sec::numeric, 3),
+        'throughput_per_sec', round(c.processed_last_minute / 60.0, 3),
+        'duplicate_rate_pct', round(coalesce(100.0 * duplicates / nullif(duplicates + c.received_recently, 0), 0), 2),
+        'health_status', case when c.oldest_sec >= 120 or c.pending >= 100000 then 'critical'
+                              when c.oldest_sec >= 30 or c.pending >= 10000 or c.dead > 0 then 'degraded'
+                              else 'healthy' end);
+end
+$$;
+comment on function baton.inbox_health(text, name[]) is
+    'pending, dead letters, averages of the last 5 minutes, throughput of the last minute, and healthy, degraded or critical';
+
+-- List the inboxes, or one of them.
+create function baton.inbox_status(name text default null, path name[] default current_schemas(false))
+returns table (inbox text, table_name text, is_managed boolean, layout text, pending_count bigint, dead_letter_count bigint,
+               oldest_pending_age_sec float8, max_retries int, schedule interval, retention_hours int, ordered boolean, prioritised boolean,
+               last_drained_at timestamptz, last_drained_count bigint, health_status text)
+language plpgsql stable
+security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+    it baton.inboxes;
+    health jsonb;
+    wanted int := case when inbox_status.name is not null then (baton.find_inbox(inbox_status.name, path)).id end;
+begin
+    if inbox_status.name is not null and wanted is null then
+        perform baton.need_inbox(inbox_status.name, path);
+    end if;
+    for it in select i.* from baton.inboxes i where wanted is null or i.id = wanted order by i.schema_name, i.name loop
+        inbox := format('%I.%I', it.schema_name, it.name);
+        is_managed := it.layout = 'managed';
+        layout := it.layout;
+        max_retries := it.max_retries;
+        schedule := it.schedule;
+        retention_hours := baton.inbox_retention_hours(it);
+        ordered := it.ordering_enabled;
+        prioritised := it.priority_tiers is not null;
+        last_drained_at := it.last_drained_at;
+        last_drained_count := it.last_drained_count;
+        if it.relation::text ~ '^[0-9]' then
+            table_name := null;
+            health := '{"health_status": "table missing"}';
+        else
+            table_name := it.relation::text;
+            health := baton.inbox_health(inbox);
+        end if;
+        pending_count := (health ->> 'pending_count')::bigint;
+        dead_letter_count := (health ->> 'dead_letter_count')::bigint;
+        oldest_pending_age_sec := (health ->> 'oldest_pending_age_sec')::float8;
+        health_status := health ->> 'health_status';
+        return next;
+    end loop;
+end
+$$;
+comment on function baton.inbox_status(text, name[]) is 'every inbox with its table, policies, counts and health';
+
+-- Return how long processed messages are kept; null keeps them. An adopted table's rows go only if it was said so.
+create function baton.inbox_retention_hours(it baton.inboxes)
+returns int
+language sql stable
+as $$ select case when it.layout = 'managed' then coalesce(it.retention_hours, baton.setting('inbox_processed_retention_hours')::int) else it.retention_hours end $$;
+comment on function baton.inbox_retention_hours(baton.inboxes) is 'hours for which processed messages are kept, null for ever';
+
+select baton.declare_privileges('execute', '{baton_operator,baton_viewer,baton_consumer,baton_relay}', '{inbox_health,inbox_status}');

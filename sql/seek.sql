@@ -1,0 +1,78 @@
+-- Seeking: put a group at another place of its log.
+
+-- Move a group: to after an id, to the first event of a time, to the beginning or the end. Without any of them: to the end.
+-- Leases are released; events parked beyond the new place are forgotten, because they come again from the log.
+create function baton.seek_offset(group_name text, consumer_id text, new_offset bigint default null, to_time timestamptz default null,
+                                  place text default null)
+returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    g baton.consumer_groups := baton.find_group(group_name);
+    outbox baton.outboxes;
+    after_id bigint := new_offset;
+    to_end boolean;
+    w baton.windows;
+begin
+    if num_nonnulls(new_offset, to_time, place) > 1 or place not in ('beginning', 'end') or new_offset < 0 then
+        raise exception 'seek to one place: an offset of 0 or more, a time, ''beginning'' or ''end'''
+            using errcode = 'invalid_parameter_value';
+    end if;
+    to_end := coalesce(place = 'end', num_nonnulls(new_offset, to_time, place) = 0);
+    select * into outbox from baton.outboxes o where o.outbox_id = g.outbox_id;
+    perform baton.verify_era(outbox.relation);
+    perform baton.lock_position(g);
+    if to_time is not null then
+        execute format('select coalesce(min(id) - 1, -1) from %s where occurred_at >= $1', outbox.relation) into after_id using to_time;
+        to_end := after_id = -1;
+    elsif place = 'beginning' then
+        after_id := 0;
+    end if;
+
+    delete from baton.pieces p where p.group_id = g.group_id;
+    delete from baton.parked p where p.group_id = g.group_id and not to_end and p.id > after_id and p.state <> 'dead';
+    update baton.parked p set lease_token = null, consumer_id = null, leased_until = null where p.group_id = g.group_id;
+    if to_end then
+        update baton.group_positions p
+           set era = (select max(e.era) from baton.outbox_eras e where e.outbox_id = outbox.outbox_id),
+               seen = baton.current_sight(), window_open = false
+         where p.group_id = g.group_id;
+    else
+        perform baton.place_after(outbox, g, after_id);
+    end if;
+    delete from baton.windows x using baton.group_positions p
+     where p.group_id = g.group_id and x.group_id = g.group_id and not (p.window_open and x.window_number = p.window_number);
+    perform baton.record_action('seek_offset', group_name, jsonb_build_object('consumer', consumer_id, 'after_id', after_id, 'to_end', to_end));
+    perform baton.alert('consumer_seeked', group_name, jsonb_build_object('consumer', consumer_id, 'offset', after_id, 'to_end', to_end));
+end
+$$;
+comment on function baton.seek_offset(text, text, bigint, timestamptz, text) is 'moves a group to another place of its log';
+
+-- Open a window over everything above an id, from the era in which that id lies.
+create function baton.place_after(outbox baton.outboxes, g baton.consumer_groups, after_id bigint)
+returns void
+language plpgsql
+as $$
+declare
+    target_era int;
+    w baton.windows;
+begin
+    select min(e.era) into target_era from baton.outbox_eras e
+     where e.outbox_id = outbox.outbox_id and (e.last_id is null or e.last_id > after_id);
+    update baton.group_positions p
+       set era = target_era, seen = '3:3:', window_open = false, window_number = p.window_number + 1
+     where p.group_id = g.group_id
+    returning p.window_number into w.window_number;
+    w := baton.open_window(outbox, g.group_id, w.window_number, target_era, '3:3:');
+    if w is null then
+        return;
+    end if;
+    w.first_id := greatest(w.first_id, after_id + 1);
+    insert into baton.windows select w.*;
+    update baton.group_positions p set window_open = true, after_id = place_after.after_id where p.group_id = g.group_id;
+end
+$$;
+comment on function baton.place_after(baton.outboxes, baton.consumer_groups, bigint) is 'positions a group after an id';
+
+select baton.declare_privileges('execute', '{baton_consumer,baton_relay,baton_operator}', '{seek_offset}');

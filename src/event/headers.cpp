@@ -1,0 +1,32 @@
+#include "event/headers.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <nlohmann/json.hpp>
+
+#include "event/template.hpp"
+
+namespace baton {
+
+void append_headers(std::vector<Header>& headers, std::string_view json_object) {
+    if (json_object.empty() || json_object == "{}") return;
+    const auto object = nlohmann::json::parse(json_object, nullptr, false);
+    if (object.is_null()) return;
+    if (!object.is_object()) throw RenderError("the event's headers are no JSON object");
+    for (const auto& [name, value] : object.items()) {
+        if (value.is_null()) continue;
+        headers.push_back({name, value.is_string() ? value.get<std::string>() : value.dump()});
+    }
+}
+
+const Header* find_header(const std::vector<Header>& headers, std::string_view name) {
+    const auto same = [](char a, char b) {
+        return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
+    };
+    for (const auto& header : headers)
+        if (std::equal(header.name.begin(), header.name.end(), name.begin(), name.end(), same))
+            return &header;
+    return nullptr;
+}
+
+}  // namespace baton

@@ -1,0 +1,166 @@
+#include "event/router.hpp"
+
+#include <algorithm>
+#include <cctype>
+
+#include "event/json.hpp"
+
+namespace baton {
+
+namespace {
+
+std::string_view trim(std::string_view text) {
+    while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+    while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+    return text;
+}
+
+// Call `take` with each part between commas, without spaces around it and without empty ones.
+template <class Take>
+void split(std::string_view text, const Take& take) {
+    while (!text.empty()) {
+        const std::size_t comma = text.find(',');
+        if (const auto part = trim(text.substr(0, comma)); !part.empty()) take(part);
+        text = comma == std::string_view::npos ? std::string_view{} : text.substr(comma + 1);
+    }
+}
+
+bool passes(const std::vector<std::string>& patterns, Field value) {
+    bool included = false;
+    bool any_include = false;
+    for (const std::string_view pattern : patterns) {
+        if (pattern.starts_with('!')) {
+            if (value && matches_pattern(*value, pattern.substr(1))) return false;
+        } else {
+            any_include = true;
+            included = included || (value && matches_pattern(*value, pattern));
+        }
+    }
+    return included || !any_include;
+}
+
+// Return what is wrong with it, or null.
+const char* flaw_of(std::string_view destination, DestinationRules rules) {
+    if (destination.empty()) return "is empty";
+    if (destination.find('\0') != std::string_view::npos || !is_utf8(destination)) return "is no text";
+    if (rules == DestinationRules::kafka_topic) {
+        if (destination.size() > 249) return "is longer than the 249 characters that a topic may have";
+        if (destination == "." || destination == "..") return "is no name for a topic";
+        for (const char c : destination)
+            if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '.' && c != '_' && c != '-')
+                return "has characters other than letters, digits, dots, dashes and underscores";
+    }
+    if (rules == DestinationRules::nats_subject) {
+        if (destination.front() == '.' || destination.back() == '.' ||
+            destination.find("..") != std::string_view::npos)
+            return "has an empty token";
+        if (destination.find_first_of("*> \t\r\n") != std::string_view::npos)
+            return "has white space or a wildcard";
+    }
+    if (rules == DestinationRules::amqp_key && destination.size() > 255)
+        return "is longer than the 255 bytes that a routing key may have";
+    if (rules == DestinationRules::url && std::any_of(destination.begin(), destination.end(), [](char c) {
+            return static_cast<unsigned char>(c) <= 0x20;
+        }))
+        return "has white space";
+    return nullptr;
+}
+
+// Cut at commas outside of braces.
+std::vector<std::string> split_templates(std::string_view text) {
+    std::vector<std::string> parts(1);
+    int depth = 0;
+    for (const char c : text) {
+        if (c == '{') ++depth;
+        if (c == '}') --depth;
+        if (c == ',' && depth == 0)
+            parts.emplace_back();
+        else
+            parts.back() += c;
+    }
+    std::vector<std::string> trimmed;
+    for (const auto& part : parts)
+        if (!trim(part).empty()) trimmed.emplace_back(trim(part));
+    return trimmed;
+}
+
+}  // namespace
+
+bool matches_pattern(std::string_view text, std::string_view pattern) {
+    std::size_t t = 0;
+    std::size_t p = 0;
+    std::size_t star = std::string_view::npos;
+    std::size_t resume = 0;
+    while (t < text.size()) {
+        if (p < pattern.size() && pattern[p] == '*') {
+            star = p++;
+            resume = t;
+        } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == text[t])) {
+            ++p;
+            ++t;
+        } else if (star != std::string_view::npos) {
+            p = star + 1;
+            t = ++resume;
+        } else {
+            return false;
+        }
+    }
+    while (p < pattern.size() && pattern[p] == '*') ++p;
+    return p == pattern.size();
+}
+
+bool Filter::wants(const Event& event) const {
+    return passes(tenants, event.tenant_id) && passes(event_types, event.event_type) &&
+           passes(topics, event.topic);
+}
+
+Router::Router(std::string_view destination, DestinationRules rules, Filter filter)
+    : rules_(rules), filter_(std::move(filter)) {
+    const Template::Escape escape = rules == DestinationRules::url ? append_url_escaped : Template::Escape{};
+    // Commas are ordinary in a URL.
+    const auto parts = rules == DestinationRules::url
+                           ? std::vector<std::string>{std::string(trim(destination))}
+                           : split_templates(destination);
+    for (const auto& part : parts) {
+        const Template& made = templates_.emplace_back(part, escape);
+        if (!made.constant()) continue;
+        const std::string fixed = made.render(Event{});
+        if (const char* flaw = flaw_of(fixed, rules))
+            throw UsageError("the destination \"" + fixed + "\" " + flaw);
+    }
+    if (templates_.empty()) throw UsageError("the destination is empty");
+}
+
+void Router::add(std::string destination, std::vector<std::string>& destinations, std::size_t from) const {
+    if (const char* flaw = flaw_of(destination, rules_))
+        throw RenderError("the destination \"" + destination + "\" " + flaw);
+    const auto begin = destinations.begin() + static_cast<std::ptrdiff_t>(from);
+    if (std::find(begin, destinations.end(), destination) == destinations.end())
+        destinations.push_back(std::move(destination));
+}
+
+void Router::route(const Event& event, std::vector<std::string>& destinations) const {
+    const std::size_t from = destinations.size();
+    for (const auto& made : templates_) {
+        const bool fan_out =
+            event.topic && made.uses("topic") && event.topic->find(',') != std::string_view::npos;
+        if (!fan_out) {
+            add(made.render(event), destinations, from);
+            continue;
+        }
+        split(*event.topic, [&](std::string_view topic) {
+            std::string destination;
+            made.render(destination, event, topic);
+            add(std::move(destination), destinations, from);
+        });
+    }
+    if (destinations.size() == from) throw RenderError("the event's topic names no destination");
+}
+
+std::string message_id(const Event& event, std::string_view destination, std::size_t destinations) {
+    std::string id(event.event_id);
+    if (destinations > 1) id.append("#").append(destination);
+    return id;
+}
+
+}  // namespace baton

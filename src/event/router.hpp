@@ -1,0 +1,55 @@
+#pragma once
+// Where an event goes: whether a pipeline wants it at all, and to which destinations.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "event/event.hpp"
+#include "event/template.hpp"
+
+namespace baton {
+
+// What a destination may look like.
+enum class DestinationRules {
+    any,           // not empty
+    kafka_topic,   // up to 249 letters, digits, dots, dashes, underscores; not "." or ".."
+    nats_subject,  // tokens between dots, none empty, no white space, no wildcards
+    amqp_key,      // up to 255 bytes
+    url,           // values are percent-encoded
+};
+
+// Empty lists let everything through. Patterns know * (any characters) and ? (one); a leading ! excludes.
+struct Filter {
+    std::vector<std::string> tenants;
+    std::vector<std::string> topics;
+    std::vector<std::string> event_types;
+
+    bool wants(const Event& event) const;
+};
+
+class Router {
+  public:
+    // `destination` is one template, or several separated by commas: the event goes to each. An event whose
+    // topic holds commas goes to each of its topics. Throws UsageError.
+    Router(std::string_view destination, DestinationRules rules, Filter filter = {});
+
+    bool wants(const Event& event) const { return filter_.wants(event); }
+    // Append the event's destinations, each once. Throws RenderError when there is none or one that cannot
+    // be.
+    void route(const Event& event, std::vector<std::string>& destinations) const;
+
+  private:
+    void add(std::string destination, std::vector<std::string>& destinations, std::size_t from) const;
+
+    std::vector<Template> templates_;
+    DestinationRules rules_;
+    Filter filter_;
+};
+
+// How a second, third ... message of one event is named, so that a broker that deduplicates keeps them all.
+std::string message_id(const Event& event, std::string_view destination, std::size_t destinations);
+
+bool matches_pattern(std::string_view text, std::string_view pattern);
+
+}  // namespace baton

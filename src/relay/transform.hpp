@@ -1,0 +1,44 @@
+#pragma once
+// The step between source and sink: which events a pipeline wants, what their messages look like and where
+// they go.
+//
+// In [pipeline.sink]:    envelope = "raw" | "json" | "cloudevents" | "cloudevents-structured"; raw unless
+// said, json for files
+//                        metadata = false             raw: no headers beyond the event's own
+//                        cloudevents_source = "..."
+//                        the destination, under the name that the broker has for it (see destination_setting)
+// In [pipeline.filter]:  tenants, topics, event_types: lists of patterns
+
+#include <string>
+#include <vector>
+
+#include "event/envelope.hpp"
+#include "event/router.hpp"
+#include "relay/settings.hpp"
+
+namespace baton::relay {
+
+class Transform {
+  public:
+    // `filter` holds the settings below [pipeline.filter]. Throws SettingsError.
+    Transform(const Settings& sink, const Settings& filter);
+
+    bool wants(const Event& event) const { return router_.wants(event); }
+    // Append the event's messages, one per destination; they share a body, which may lie in `storage`:
+    // neither the event nor `storage` may move while they are in use. Tickets are the caller's. Throws
+    // RenderError: the event can never be sent.
+    void render(const Event& event, std::vector<Message>& messages, std::string& storage) const;
+
+  private:
+    Router router_;
+    Envelope envelope_;
+};
+
+// The setting that names a sink's destination: topic for kafka, subject for nats, routing_key for rabbitmq,
+// stream for redis, url for http, queue for sqs, inbox for postgres; null where there is none.
+const char* destination_setting(std::string_view sink_type);
+
+// Mark the settings that a Transform reads as known, so that a sink made from them does not refuse them.
+void know_transform_settings(const Settings& sink);
+
+}  // namespace baton::relay

@@ -1,0 +1,306 @@
+// Inboxes under fire: messages come late, twice and out of order, workers crash at every step and lose their
+// leases, poison blocks, processed rows are drained at once. Each message still has its effect exactly once,
+// ordered ones in sequence, and nothing is left behind.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <future>
+#include <map>
+#include <mutex>
+#include <random>
+#include <set>
+#include <thread>
+
+#include "support/cluster.hpp"
+
+using namespace baton;
+using namespace baton::test;
+
+namespace {
+
+struct Message {
+    std::string id;
+    std::string aggregate;
+    int sequence;
+    bool poison = false;    // fails for good until an operator has mended what is wrong
+    bool hopeless = false;  // poison that the operator skips
+};
+
+struct Scene {
+    const char* name;
+    bool ordered;
+    const char* setup;   // makes the inbox `work`
+    const char* expire;  // lets leases run out without waiting
+    Form form = Form::plain;
+};
+
+constexpr const char* managed = "select baton.create_inbox('work', max_retries => 4)";
+constexpr const char* adopted =
+    "create table own (msg text primary key, kind text, at timestamptz not null default now(), done "
+    "timestamptz,"
+    " tries int not null default 0, problem text, aggregate_id text, sequence_num bigint, payload jsonb);"
+    "select baton.adopt_inbox('work', 'own', 'msg', 'done', 'tries', 'problem', 'at', 'kind', 4, "
+    "retention_hours => 0)";
+constexpr const char* expire_managed =
+    "update work set leased_until = now() - interval '1 s' where leased_until is not null and processed_at "
+    "is null"
+    " and random() < 0.3";
+constexpr const char* expire_adopted =
+    "update baton.inbox_work set leased_until = now() - interval '1 s' where leased_until is not null and "
+    "random() < 0.3";
+
+const Scene scenes[] = {
+    {"managed", false, managed, expire_managed},
+    {"managed_ordered", true, managed, expire_managed},
+    {"adopted", false, adopted, expire_adopted},
+    {"adopted_ordered", true, adopted, expire_adopted},
+    {"managed_ordered_extension", true, managed, expire_managed, Form::extension},
+};
+
+class InboxProperty : public testing::TestWithParam<Scene> {
+  protected:
+    static constexpr int aggregates = 15;
+    static constexpr int per_aggregate = 14;
+    static constexpr int workers = 10;
+
+    void SetUp() override {
+        url_ = shared_cluster(GetParam().form).fresh_database();
+        Connection db(url_);
+        db.exec(
+            "create table effects (place bigserial primary key, event_id text, aggregate_id text, "
+            "sequence_num bigint)");
+        db.exec(GetParam().setup);
+        if (GetParam().ordered) db.exec("select baton.enable_inbox_ordering('work')");
+        db.exec(
+            "select baton.alter_inbox('work', retention_hours => 0, backoff_base => '0', backoff_cap => "
+            "'0')");
+        for (int a = 0; a < aggregates; ++a)
+            for (int s = 1; s <= per_aggregate; ++s)
+                messages_.push_back({"m" + std::to_string(a) + "-" + std::to_string(s),
+                                     "agg" + std::to_string(a), s, (a + s) % 12 == 0,
+                                     GetParam().ordered && (a + s) % 24 == 0});
+    }
+
+    std::mt19937 random_for(unsigned who) const { return std::mt19937(seed_ * 1000 + who); }
+
+    // Deliver every message once or more, in any order and batch; redeliver what a crash took back.
+    void deliver(unsigned who) {
+        auto random = random_for(who);
+        std::vector<const Message*> queue;
+        for (const auto& message : messages_)
+            for (unsigned n = 1 + random() % 2; n > 0; --n) queue.push_back(&message);
+        std::shuffle(queue.begin(), queue.end(), random);
+        auto db = std::make_unique<Connection>(url_);
+        while (!queue.empty()) {
+            std::vector<const Message*> batch;
+            for (unsigned n = 1 + random() % 6; n > 0 && !queue.empty(); --n) {
+                batch.push_back(queue.back());
+                queue.pop_back();
+            }
+            try {
+                Transaction tx(*db, random() % 5 == 0 ? "begin isolation level repeatable read" : "begin");
+                const auto fresh = random() % 3 == 0 ? receive_singly(*db, batch) : receive_batch(*db, batch);
+                if (random() % 8 == 0) {  // the receiver dies before its commit: the broker delivers again
+                    queue.insert(queue.begin(), batch.begin(), batch.end());
+                    db = std::make_unique<Connection>(url_);
+                    continue;
+                }
+                tx.commit();
+                const std::lock_guard hold(guard_);
+                for (const auto& id : fresh) ++new_[id];
+            } catch (const SqlError& error) {
+                ASSERT_EQ(error.sqlstate(), "40001") << error.what();
+                queue.insert(queue.begin(), batch.begin(), batch.end());
+            }
+        }
+    }
+
+    static std::string describe(const Message& m) {
+        return R"({"event_id": ")" + m.id + R"(", "event_type": "t", "aggregate_id": ")" + m.aggregate +
+               R"(", "sequence_num": )" + std::to_string(m.sequence) + R"(, "payload": {"of": ")" + m.id +
+               R"("}})";
+    }
+
+    static std::vector<std::string> receive_batch(Connection& db, const std::vector<const Message*>& batch) {
+        std::string json = "[";
+        for (const auto* message : batch) json += (json.size() > 1 ? "," : "") + describe(*message);
+        const auto result = db.query(
+            "select event_id from baton.receive_many('work', $1) where outcome = 'new'", {json + "]"});
+        std::vector<std::string> fresh;
+        for (int row = 0; row < result.rows(); ++row) fresh.emplace_back(result.text(row, 0));
+        return fresh;
+    }
+
+    // One by one; sorted, because whoever waits for two keys in two orders may wait for ever.
+    static std::vector<std::string> receive_singly(Connection& db, std::vector<const Message*> batch) {
+        std::sort(batch.begin(), batch.end(), [](const auto* a, const auto* b) { return a->id < b->id; });
+        std::vector<std::string> fresh;
+        for (const auto* m : batch)
+            if (db.value(
+                    "select baton.receive('work', $1, 't', '{}', aggregate_id => $2, sequence_num => $3)",
+                    {m->id, m->aggregate, m->sequence}) == "new")
+                fresh.push_back(m->id);
+        return fresh;
+    }
+
+    // Claim and handle until everything is done; crash, fail and dawdle on the way.
+    void work(unsigned who) {
+        auto random = random_for(100 + who);
+        auto db = std::make_unique<Connection>(url_);
+        while (!finished_) {
+            const auto claimed = db->query(
+                "select event_id, aggregate_id, sequence_num, lease_token from baton.claim_inbox('work', $1, "
+                "$2, 60)",
+                {"worker-" + std::to_string(who), 1 + static_cast<int>(random() % 4)});
+            if (claimed.empty()) std::this_thread::yield();
+            for (int row = 0; row < claimed.rows(); ++row) {
+                if (random() % 12 == 0) {  // dies with messages in hand
+                    db = std::make_unique<Connection>(url_);
+                    break;
+                }
+                handle(db, claimed, row, random);
+            }
+        }
+    }
+
+    void handle(std::unique_ptr<Connection>& db, const postgres::Result& claimed, int row,
+                std::mt19937& random) {
+        const std::string id(claimed.text(row, 0)), token(claimed.text(row, 3));
+        try {
+            if (is_broken(id)) {
+                db->query("select baton.fail('work', $1, 'poison', true, $2)", {id, token});
+                return;
+            }
+            if (random() % 12 == 0) {
+                db->query("select baton.fail('work', $1, 'no luck', false, $2)", {id, token});
+                return;
+            }
+            Transaction tx(*db);
+            db->query("insert into effects (event_id, aggregate_id, sequence_num) values ($1, $2, $3)",
+                      {id, claimed.text(row, 1), claimed.text(row, 2)});
+            if (random() % 12 == 0) return;  // rolled back before completing
+            db->query("select baton.complete('work', $1, $2)", {id, token});
+            if (random() % 12 == 0) {  // the connection breaks before the commit
+                Connection(url_).query("select pg_terminate_backend($1)", {db->backend_pid()});
+                EXPECT_THROW(tx.commit(), Error);
+                db = std::make_unique<Connection>(url_);
+                return;
+            }
+            tx.commit();
+        } catch (const SqlError& error) {  // somebody else has it: roll back and go on
+            ASSERT_EQ(error.sqlstate(), "BT001") << error.what();
+        }
+    }
+
+    bool is_broken(const std::string& id) {
+        const std::lock_guard hold(guard_);
+        const auto it =
+            std::find_if(messages_.begin(), messages_.end(), [&](const auto& m) { return m.id == id; });
+        return it->poison && !mended_.contains(id);
+    }
+
+    // Let leases run out, drain, and look after the dead letters, until everything is done.
+    void operate() {
+        Connection db(url_);
+        const std::string key = std::string(GetParam().setup) == managed ? "event_id" : "msg";
+        while (!finished_) {
+            db.exec(GetParam().expire);
+            if (GetParam().ordered)
+                db.exec(
+                    "update baton.inbox_sequences set leased_until = now() - interval '1 s' where "
+                    "leased_until is not null and random() < 0.3");
+            db.exec("select baton.run_inbox_maintenance()");
+            const auto dead = db.query("select " + key + ", aggregate_id, sequence_num from dlq_work");
+            for (int row = 0; row < dead.rows(); ++row) bring_back(db, dead, row);
+            finished_ = finished_ || settled(db);
+        }
+    }
+
+    void bring_back(Connection& db, const postgres::Result& dead, int row) {
+        const std::string id(dead.text(row, 0));
+        const auto& message =
+            *std::find_if(messages_.begin(), messages_.end(), [&](const auto& m) { return m.id == id; });
+        if (message.hopeless) {
+            if (db.value("select coalesce((select last_sequence from baton.inbox_sequences where aggregate = "
+                         "$1), 0)",
+                         {message.aggregate}) == std::to_string(message.sequence - 1))
+                db.query("select baton.advance_inbox_sequence('work', $1)", {message.aggregate});
+            return;
+        }
+        {
+            const std::lock_guard hold(guard_);
+            mended_.insert(id);
+        }
+        db.query("select baton.replay_inbox_messages('work', array[$1])", {id});
+    }
+
+    long expected_effects() const {
+        return std::count_if(messages_.begin(), messages_.end(), [](const auto& m) { return !m.hopeless; });
+    }
+
+    bool settled(Connection& db) const {
+        return db.value("select count(distinct event_id) from effects") == std::to_string(expected_effects());
+    }
+
+    std::string url_;
+    unsigned seed_ = std::random_device{}() % 100000;
+    std::vector<Message> messages_;
+    std::mutex guard_;
+    std::set<std::string> mended_;
+    std::map<std::string, int> new_;
+    std::atomic<bool> finished_ = false;
+};
+
+}  // namespace
+
+TEST_P(InboxProperty, every_message_has_its_effect_once_and_in_order) {
+    SCOPED_TRACE("seed " + std::to_string(seed_));
+    std::vector<std::future<void>> tasks;
+    for (unsigned n = 0; n < 3; ++n)
+        tasks.push_back(std::async(std::launch::async, [this, n] { deliver(n); }));
+    for (unsigned n = 0; n < workers; ++n)
+        tasks.push_back(std::async(std::launch::async, [this, n] { work(n); }));
+    tasks.push_back(std::async(std::launch::async, [this] { operate(); }));
+    Connection db(url_);
+    try {
+        wait_until(
+            "every message has had its effect", [&] { return finished_.load(); }, std::chrono::minutes(4));
+    } catch (const Error& error) {
+        ADD_FAILURE() << error.what() << ": " << db.value("select count(distinct event_id) from effects")
+                      << " of " << expected_effects();
+    }
+    finished_ = true;
+    for (auto& task : tasks) task.get();
+
+    EXPECT_EQ(
+        db.value("select count(*) from (select event_id from effects group by 1 having count(*) > 1) twice"),
+        "0");
+    EXPECT_EQ(db.value("select count(*) from effects"), std::to_string(expected_effects()));
+    for (const auto& message : messages_) EXPECT_EQ(new_[message.id], 1) << message.id << " was new so often";
+    if (GetParam().ordered) {
+        EXPECT_EQ(db.value("select count(*) from (select sequence_num < lag(sequence_num) over (partition by "
+                           "aggregate_id order by place) as late"
+                           " from effects) e where late"),
+                  "0");
+    }
+}
+
+TEST_P(InboxProperty, what_was_processed_and_drained_is_still_known) {
+    Connection db(url_);
+    std::vector<const Message*> all;
+    for (const auto& message : messages_) all.push_back(&message);
+    EXPECT_EQ(receive_batch(db, all).size(), all.size());
+    db.exec(std::string("update ") +
+            (std::string(GetParam().setup) == managed ? "work set processed_at" : "own set done") +
+            " = now() - interval '1 s' where sequence_num = 1");
+    db.exec("select baton.run_inbox_maintenance()");
+    EXPECT_EQ(db.value("select count(*) from pending_work"),
+              std::to_string(aggregates * (per_aggregate - 1)));
+    EXPECT_TRUE(receive_batch(db, all).empty());
+    EXPECT_TRUE(receive_singly(db, all).empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(, InboxProperty, testing::ValuesIn(scenes),
+                         [](const auto& scene) { return std::string(scene.param.name); });

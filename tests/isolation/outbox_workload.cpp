@@ -1,0 +1,212 @@
+#include "isolation/outbox_workload.hpp"
+
+#include <random>
+
+namespace baton::test {
+
+namespace {
+
+constexpr int keys = 60;
+
+int dice(unsigned& seed, int sides) {
+    return static_cast<int>(static_cast<unsigned>(::rand_r(&seed)) % static_cast<unsigned>(sides));
+}
+
+// Publish one event for a key, taking the key's next version under its row lock.
+std::string publish_sql(const std::string& outbox, int key, int count = 1) {
+    return "with v as (update key_versions set version = version + " + std::to_string(count) + " where key = 'k" +
+           std::to_string(key) + "' returning key, version), numbered as (select key, version - " + std::to_string(count) +
+           " + i as version, nextval('event_numbers') as number from v, generate_series(1, " + std::to_string(count) +
+           ") i order by i), booked as (insert into ledger select number, key from numbered) insert into " + outbox +
+           " (event_type, partition_key, payload) select 'test', key, jsonb_build_object('number', number, 'version', version) "
+           "from numbered order by version";
+}
+
+}  // namespace
+
+void Journal::handled(Handled event) {
+    const std::lock_guard lock(mutex_);
+    handled_.push_back(std::move(event));
+}
+
+void Journal::settled(const std::string& event) {
+    const std::lock_guard lock(mutex_);
+    settled_.insert(event);
+}
+
+Journal::Verdict Journal::compare(const std::map<std::string, std::string>& committed) const {
+    const std::lock_guard lock(mutex_);
+    Verdict verdict;
+    verdict.expected = committed.size();
+    verdict.handled = handled_.size();
+    verdict.settled = settled_.size();
+    std::set<std::string> seen;
+    std::map<std::string, long> newest;
+    const auto note = [&](const char* what, const std::string& event) {
+        if (verdict.examples.size() < 400) verdict.examples += std::string(what) + " " + event + "; ";
+    };
+    for (const auto& event : handled_) {
+        if (!committed.contains(event.event)) ++verdict.phantom, note("phantom", event.event);
+        if (!seen.insert(event.event).second) {
+            ++verdict.repeated;
+            continue;
+        }
+        auto& last = newest[event.key];
+        if (event.version < last)
+            ++verdict.out_of_order, note("out of order", event.key + "/" + std::to_string(event.version) + " after " + std::to_string(last));
+        last = std::max(last, event.version);
+    }
+    for (const auto& [event, key] : committed)
+        if (!seen.contains(event)) ++verdict.lost, note("lost", event + " of " + key);
+    return verdict;
+}
+
+Workload::Workload(std::string url, std::string outbox) : url_(std::move(url)), outbox_(std::move(outbox)) {
+    Connection db(url_);
+    db.exec("create table key_versions (key text primary key, version bigint not null default 0); "
+            "create table ledger (number bigint primary key, key text); create sequence event_numbers; "
+            "insert into key_versions select 'k' || i from generate_series(0, " + std::to_string(keys + 20) + ") i");
+}
+
+void Workload::long_transaction(std::chrono::steady_clock::time_point until) {
+    Connection db(url_);
+    Transaction tx(db);
+    db.exec(publish_sql(outbox_, keys + 1));
+    std::this_thread::sleep_until(until);
+    db.exec(publish_sql(outbox_, keys + 1));
+    tx.commit();
+}
+
+void Workload::writer(int number, std::chrono::steady_clock::time_point until) {
+    Connection db(url_);
+    unsigned seed = static_cast<unsigned>(number) * 7919 + 1;
+    for (int n = 0; std::chrono::steady_clock::now() < until; ++n) {
+        const int kind = dice(seed, 100);
+        try {
+            Transaction tx(db);
+            db.exec(publish_sql(outbox_, dice(seed, keys), 1 + dice(seed, 3)));
+            if (kind < 12) {  // slow
+                std::this_thread::sleep_for(std::chrono::milliseconds(dice(seed, 150)));
+            } else if (kind < 24) {  // aborted
+                tx.rollback();
+                continue;
+            } else if (kind < 36) {  // a part is rolled back
+                db.exec("savepoint a");
+                db.exec(publish_sql(outbox_, dice(seed, keys)));
+                db.exec("rollback to a");
+                db.exec("savepoint b");
+                db.exec(publish_sql(outbox_, dice(seed, keys)));
+            } else if (n == 10 + number * 10 && number < 2) {  // bulk
+                db.exec(publish_sql(outbox_, keys + 2 + number, 10000));
+            } else if (kind < 48) {  // two phases
+                const std::string name = "'w" + std::to_string(number) + "_" + std::to_string(n) + "'";
+                db.exec("prepare transaction " + name);
+                tx.commit();  // of nothing: the transaction is prepared
+                std::this_thread::sleep_for(std::chrono::milliseconds(dice(seed, 60)));
+                db.exec((dice(seed, 3) == 0 ? "rollback prepared " : "commit prepared ") + name);
+                continue;
+            }
+            tx.commit();
+        } catch (const SqlError& error) {
+            if (error.sqlstate() != "40P01") throw;  // two writers wanted each other's keys
+        }
+    }
+}
+
+void Workload::write(std::chrono::milliseconds time) {
+    const auto until = std::chrono::steady_clock::now() + time;
+    std::vector<std::thread> writers;
+    const auto guarded = [this](auto action) {
+        try {
+            action();
+        } catch (const std::exception& error) {
+            const std::lock_guard lock(error_mutex_);
+            error_ = error.what();
+        }
+    };
+    writers.emplace_back([&] { guarded([&] { long_transaction(until); }); });
+    for (int i = 0; i < 10; ++i) writers.emplace_back([&, i] { guarded([&] { writer(i, until); }); });
+    for (auto& thread : writers) thread.join();
+    if (!error_.empty()) throw Error("a writer failed: " + error_);
+}
+
+bool Workload::handle_batch(Connection& db, const Member& member, const std::string& name, Journal& account, unsigned& seed) {
+    const auto batch = db.query("select id, payload->>'number', partition_key, (payload->>'version')::bigint, lease_token from baton.poll_outbox($1, $2, $3, $4)",
+                                {member.group, name, 1 + dice(seed, 200), member.visibility_seconds});
+    if (batch.empty()) return false;
+    const std::string token = batch.text(0, 4);
+    const int crash_at = dice(seed, 100) < member.crash_percent ? dice(seed, batch.rows() + 1) : -1;
+    const int fail_at = dice(seed, 100) < member.fail_percent ? dice(seed, batch.rows()) : -1;
+    const int pause_at = dice(seed, 100) < member.partial_percent ? dice(seed, batch.rows()) : -1;
+    std::set<std::string> skipped;
+    for (int row = 0; row < batch.rows(); ++row) {
+        if (row == crash_at) return true;
+        if (skipped.contains(batch.text(row, 0))) continue;
+        if (row == fail_at) {
+            const auto parked = db.query("select id from baton.fail_events($1, $2, array[$3::bigint], 'on purpose', false, $4::uuid)",
+                                         {member.group, name, batch.text(row, 0), token});
+            for (int i = 0; i < parked.rows(); ++i) skipped.insert(parked.text(i, 0));
+            continue;
+        }
+        account.handled({batch.text(row, 1), batch.text(row, 2), batch.number<long>(row, 3)});
+        if (row == pause_at) db.query("select baton.commit_offset($1, $2, $3::bigint, $4::uuid)", {member.group, name, batch.text(row, 0), token});
+    }
+    for (int row = batch.rows() - 1; row >= 0; --row) {
+        if (skipped.contains(batch.text(row, 0))) continue;
+        if (row != pause_at) db.query("select baton.commit_offset($1, $2, $3::bigint, $4::uuid)", {member.group, name, batch.text(row, 0), token});
+        break;
+    }
+    for (int row = 0; row < batch.rows(); ++row)
+        if (!skipped.contains(batch.text(row, 0))) account.settled(batch.text(row, 1));
+    return true;
+}
+
+void Workload::member(Member member, Journal& account) {
+    unsigned seed = static_cast<unsigned>(member.number) * 104729 + 17;
+    int life = 0;
+    auto db = std::make_unique<Connection>(url_);
+    for (;;) {
+        const std::string name = "m" + std::to_string(member.number) + "." + std::to_string(life);
+        try {
+            const bool was_draining = draining_;
+            if (handle_batch(*db, member, name, account, seed)) {
+                if (member.crash_percent > 0 && dice(seed, 100) < member.crash_percent) ++life;
+                continue;
+            }
+            if (was_draining && db->value("select not exists (select from baton.pieces join baton.consumer_groups using (group_id) where group_name = $1) "
+                                          "and not exists (select from baton.parked join baton.consumer_groups using (group_id) where group_name = $1 and state <> 'dead')",
+                                          {member.group}) == "t")
+                return;
+            std::this_thread::sleep_for(std::chrono::milliseconds(3));
+        } catch (const LeaseLost&) {  // another member has it by now
+        }
+    }
+}
+
+void Workload::consume(const Member& member, Journal& account) {
+    members_.emplace_back([this, member, &account] {
+        try {
+            this->member(member, account);
+        } catch (const std::exception& error) {
+            const std::lock_guard lock(error_mutex_);
+            error_ = error.what();
+        }
+    });
+}
+
+void Workload::drain() {
+    draining_ = true;
+    for (auto& thread : members_) thread.join();
+    members_.clear();
+    if (!error_.empty()) throw Error("a member failed: " + error_);
+}
+
+std::map<std::string, std::string> Workload::committed() {
+    Connection db(url_);
+    const auto rows = db.query("select number, key from ledger");
+    std::map<std::string, std::string> events;
+    for (int i = 0; i < rows.rows(); ++i) events[rows.text(i, 0)] = rows.text(i, 1);
+    return events;
+}
+
+}  // namespace baton::test

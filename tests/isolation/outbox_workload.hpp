@@ -1,0 +1,84 @@
+#pragma once
+// Writers and consumers that hammer one outbox, and an account of what became of every event.
+//
+// Each event carries a key and that key's version. The version comes from a row that the writer's transaction has locked, so
+// transactions on one key see each other, and the versions of a key must be handled in ascending order.
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/cluster.hpp"
+
+namespace baton::test {
+
+// What one group's members did, in the order in which they did it.
+class Journal {
+  public:
+    struct Handled {
+        std::string event;  // the event's number
+        std::string key;
+        long version;
+    };
+
+    void handled(Handled event);
+    void settled(const std::string& event);
+
+    struct Verdict {
+        std::size_t expected = 0, handled = 0, settled = 0;
+        std::size_t lost = 0;          // committed, never handled
+        std::size_t phantom = 0;       // handled, never committed
+        std::size_t repeated = 0;      // handled more than once
+        std::size_t out_of_order = 0;  // first handled after a later version of its key
+        std::string examples;
+    };
+    Verdict compare(const std::map<std::string, std::string>& committed) const;
+
+  private:
+    mutable std::mutex mutex_;
+    std::vector<Handled> handled_;
+    std::set<std::string> settled_;
+};
+
+struct Member {
+    std::string group;
+    int number = 0;
+    int visibility_seconds = 60;
+    int crash_percent = 0;    // leaves without committing and comes back under a new name
+    int fail_percent = 0;     // fails one event of the batch
+    int partial_percent = 0;  // commits only a part, then the rest
+};
+
+class Workload {
+  public:
+    Workload(std::string url, std::string outbox);
+
+    // Run writers of every kind for some time; ends when all of them have finished their last transaction.
+    void write(std::chrono::milliseconds time);
+    // Start a member's loop; ends once the log is drained after stop_consuming().
+    void consume(const Member& member, Journal& account);
+    // Let the members drain what is left and wait for them.
+    void drain();
+
+    // Number of every committed event, with its key.
+    std::map<std::string, std::string> committed();
+
+  private:
+    void writer(int number, std::chrono::steady_clock::time_point until);
+    void long_transaction(std::chrono::steady_clock::time_point until);
+    void member(Member member, Journal& account);
+    bool handle_batch(Connection& db, const Member& member, const std::string& name, Journal& account, unsigned& seed);
+
+    std::string url_;
+    std::string outbox_;
+    std::vector<std::thread> members_;
+    std::atomic<bool> draining_{false};
+    std::mutex error_mutex_;
+    std::string error_;
+};
+
+}  // namespace baton::test

@@ -1,0 +1,208 @@
+#include "event/router.hpp"
+
+#include <gtest/gtest.h>
+
+#include "event/trace.hpp"
+#include "relay/transform.hpp"
+
+namespace baton {
+
+namespace {
+
+using Names = std::vector<std::string>;
+
+Event order_placed() {
+    Event event;
+    event.event_id = "e1";
+    event.tenant_id = "acme";
+    event.aggregate_type = "order";
+    event.aggregate_id = "42";
+    event.event_type = "placed";
+    event.topic = "orders";
+    event.payload = "{}";
+    return event;
+}
+
+Names route(const std::string& destination, const Event& event,
+            DestinationRules rules = DestinationRules::any) {
+    Names names;
+    Router(destination, rules).route(event, names);
+    return names;
+}
+
+TEST(Template, fields_are_replaced_and_braces_can_be_written) {
+    const Event event = order_placed();
+    EXPECT_EQ(Template("{aggregate_type}.{event_type}").render(event), "order.placed");
+    EXPECT_EQ(Template("{{{topic}}}").render(event), "{orders}");
+    EXPECT_EQ(Template("plain").render(event), "plain");
+    EXPECT_EQ(Template("{key}").render(event), "42");
+}
+
+TEST(Template, a_missing_field_gives_way_to_the_next_or_is_an_error) {
+    Event event = order_placed();
+    event.topic.reset();
+    event.tenant_id = "";
+    EXPECT_EQ(Template("{topic|aggregate_type}").render(event), "order");
+    EXPECT_EQ(Template("{topic|tenant_id|shared}").render(event), "shared");
+    EXPECT_EQ(Template("a{topic|}b").render(event), "ab");
+    try {
+        Template("x.{tenant_id}").render(event);
+        ADD_FAILURE();
+    } catch (const RenderError& error) {
+        EXPECT_NE(std::string(error.what()).find("tenant_id"), std::string::npos);
+    }
+}
+
+TEST(Template, an_unknown_field_is_refused_with_the_ones_that_exist) {
+    for (const char* text :
+         {"{agregate_type}", "{topic", "topic}", "{}", "{nonsense|topic}", "{topic|nonsense|x}"}) {
+        try {
+            Template{text};
+            ADD_FAILURE() << text;
+        } catch (const UsageError& error) {
+            EXPECT_FALSE(error.hint().empty()) << text;
+        }
+    }
+}
+
+TEST(Router, commas_in_the_template_or_the_topic_fan_out_and_repeat_nothing) {
+    Event event = order_placed();
+    EXPECT_EQ(route("audit, {topic}", event), (Names{"audit", "orders"}));
+    event.topic = "orders, billing,,orders";
+    EXPECT_EQ(route("{topic}", event), (Names{"orders", "billing"}));
+    EXPECT_EQ(route("shop.{topic}.{event_type},audit", event),
+              (Names{"shop.orders.placed", "shop.billing.placed", "audit"}));
+    event.topic = " , ";
+    EXPECT_THROW(route("{topic}", event), RenderError);
+}
+
+TEST(Router, a_comma_in_another_field_does_not_fan_out) {
+    Event event = order_placed();
+    event.aggregate_id = "1,2";
+    EXPECT_EQ(route("s.{aggregate_id}", event), Names{"s.1,2"});
+}
+
+TEST(Router, each_message_of_a_fan_out_has_an_id_of_its_own) {
+    const Event event = order_placed();
+    EXPECT_EQ(message_id(event, "a", 1), "e1");
+    EXPECT_EQ(message_id(event, "a", 2), "e1#a");
+    EXPECT_EQ(message_id(event, "b", 2), "e1#b");
+}
+
+TEST(Router, a_value_cannot_make_a_destination_that_the_broker_would_misread) {
+    Event event = order_placed();
+    for (const char* type : {"a b", "*", "a>", "", ".a", "a..b", "a\n"}) {
+        event.event_type = type;
+        EXPECT_THROW(route("x.{event_type|}", event, DestinationRules::nats_subject), RenderError) << type;
+    }
+    event.event_type = "placed.late";
+    EXPECT_EQ(route("x.{event_type}", event, DestinationRules::nats_subject), Names{"x.placed.late"});
+    for (const char* type : {"a b", "a/b", "größe"}) {
+        event.event_type = type;
+        EXPECT_THROW(route("{event_type}", event, DestinationRules::kafka_topic), RenderError) << type;
+    }
+    const std::string long_name(250, 'x');
+    event.event_type = long_name;
+    EXPECT_THROW(route("{event_type}", event, DestinationRules::kafka_topic), RenderError);
+    const std::string long_key(256, 'x');
+    event.event_type = long_key;
+    EXPECT_THROW(route("{event_type}", event, DestinationRules::amqp_key), RenderError);
+}
+
+TEST(Router, values_in_a_url_are_encoded_and_cannot_leave_their_place) {
+    Event event = order_placed();
+    event.tenant_id = "../admin?x=1#/ü";
+    EXPECT_EQ(route("https://h/{tenant_id}/in,box", event, DestinationRules::url),
+              Names{"https://h/..%2Fadmin%3Fx%3D1%23%2F%C3%BC/in,box"});
+}
+
+TEST(Router, a_fixed_destination_is_checked_at_once) {
+    EXPECT_THROW(Router("bad topic", DestinationRules::kafka_topic), UsageError);
+    EXPECT_THROW(Router("", DestinationRules::any), UsageError);
+    EXPECT_THROW(Router("a.>", DestinationRules::nats_subject), UsageError);
+    EXPECT_NO_THROW(Router("good", DestinationRules::kafka_topic));
+}
+
+TEST(Filter, lists_include_by_pattern_and_exclude_with_an_exclamation_mark) {
+    const Event event = order_placed();
+    Event bare;
+    EXPECT_TRUE(Filter{}.wants(bare));
+    EXPECT_TRUE((Filter{{"acme", "other"}, {}, {}}.wants(event)));
+    EXPECT_FALSE((Filter{{"other"}, {}, {}}.wants(event)));
+    EXPECT_FALSE((Filter{{"acme"}, {}, {}}.wants(bare)));
+    EXPECT_TRUE((Filter{{}, {"ord*"}, {"pl?ced"}}.wants(event)));
+    EXPECT_FALSE((Filter{{}, {"ord*"}, {"!placed"}}.wants(event)));
+    EXPECT_TRUE((Filter{{}, {}, {"!cancelled"}}.wants(event)));
+    EXPECT_FALSE((Filter{{}, {"*", "!orders"}, {}}.wants(event)));
+}
+
+TEST(Filter, patterns_match_whole_texts) {
+    EXPECT_TRUE(matches_pattern("a.b.c", "a.*.c"));
+    EXPECT_TRUE(matches_pattern("", "*"));
+    EXPECT_FALSE(matches_pattern("abc", "ab"));
+    EXPECT_FALSE(matches_pattern("abc", "?"));
+    EXPECT_TRUE(matches_pattern("aaab", "*a?b*"));
+    EXPECT_FALSE(matches_pattern("", "?"));
+}
+
+TEST(Trace, a_trace_id_becomes_a_traceparent_that_is_the_same_each_time) {
+    const std::string first = make_traceparent("4BF92F3577B34DA6A3CE929D0E0E4736", "e1");
+    EXPECT_EQ(first.size(), 55U);
+    EXPECT_TRUE(first.starts_with("00-4bf92f3577b34da6a3ce929d0e0e4736-"));
+    EXPECT_EQ(first, make_traceparent("4bf92f35-77b3-4da6-a3ce-929d0e0e4736", "e1"));
+    EXPECT_NE(first, make_traceparent("4bf92f3577b34da6a3ce929d0e0e4736", "e2"));
+    EXPECT_EQ(first, make_traceparent(first, "e9")) << "a traceparent is carried on as it is";
+}
+
+TEST(Trace, what_is_no_trace_id_gives_none) {
+    for (const char* text :
+         {"", "abc", "00000000000000000000000000000000", "zzf92f3577b34da6a3ce929d0e0e4736",
+          "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+          "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01"})
+        EXPECT_EQ(make_traceparent(text, "e1"), "") << text;
+}
+
+relay::Settings sink_settings(const std::string& type) {
+    relay::Settings settings("sink");
+    settings.set("type", type);
+    return settings;
+}
+
+TEST(Transform, renders_one_message_per_destination_with_one_body) {
+    auto settings = sink_settings("kafka");
+    settings.set("topic", "a,{topic}");
+    settings.set("envelope", "json");
+    const relay::Transform transform(settings, relay::Settings("filter"));
+    const Event event = order_placed();
+    std::vector<Message> messages;
+    std::string storage;
+    transform.render(event, messages, storage);
+    ASSERT_EQ(messages.size(), 2U);
+    EXPECT_EQ(messages[0].destination, "a");
+    EXPECT_EQ(messages[1].destination, "orders");
+    EXPECT_EQ(messages[0].body.data(), messages[1].body.data());
+    EXPECT_EQ(messages[1].message_id, "e1#orders");
+    EXPECT_EQ(messages[1].key, "42");
+}
+
+TEST(Transform, bad_settings_are_refused_by_name) {
+    for (const auto& [key, value] : std::vector<std::pair<std::string, std::string>>{
+             {"topic", "{nothing}"}, {"envelope", "xml"}, {"cloudevents_source", "a b"}}) {
+        auto settings = sink_settings("kafka");
+        settings.set(key, value);
+        try {
+            relay::Transform(settings, relay::Settings("filter"));
+            ADD_FAILURE() << key;
+        } catch (const relay::SettingsError& error) {
+            EXPECT_NE(std::string(error.what()).find(key), std::string::npos) << error.what();
+        }
+    }
+    EXPECT_THROW(relay::Transform(sink_settings("http"), relay::Settings("filter")), relay::SettingsError);
+    relay::Settings filter("filter");
+    filter.set("tenant", "x");
+    EXPECT_THROW(relay::Transform(sink_settings("kafka"), filter), relay::SettingsError);
+}
+
+}  // namespace
+
+}  // namespace baton
