@@ -287,10 +287,11 @@ void Dispatcher::retry(Ref ref, const std::string& name, Time now) {
     it.state = State::waiting;
     it.failed = false;
     ++counts_.retried;
-    if (progress_ != it.progress) ++it.attempts;
+    Lane& lane = lanes_[name];
+    // Those behind a failed one fail with it: that is not their fault either.
+    if (progress_ != it.progress && (lane.waiting.empty() || ref < lane.waiting.front())) ++it.attempts;
     it.progress = progress_;
     if (it.attempts >= policy_.attempts) return fail(ref, it.error, Failure::Kind::retry);
-    Lane& lane = lanes_[name];
     lane.waiting.insert(std::lower_bound(lane.waiting.begin(), lane.waiting.end(), ref), ref);
     lane.failed = lane.flying > 0;
     lane.not_before = std::max(lane.not_before, now + std::max(policy_.backoff.delay(it.tries, random_),

@@ -3,19 +3,16 @@
 // remembers what became of them. Everything else in src/relay stands behind these.
 //
 // Delivery.  An event is settled only after the sink reported it delivered, or after it was parked. Whatever
-// was read
-//            and not settled is read again by the next owner: at least once, never lost.
+//            was read and not settled is read again by the next owner: at least once, never lost.
 // Order.     A source gives events in delivery order. Messages with one key are sent in that order, and the
-// next one
-//            of a key is sent only when the sink says that a failure of the one before cannot let it overtake
-//            (SinkTraits::keeps_order_after_failure), or when the one before is done.
+//            next one of a key is sent only when the sink says that a failure of the one before cannot let it
+//            overtake (SinkTraits::keeps_order_after_failure), or when the one before is done.
 // Pressure.  A pipeline keeps at most `max_in_flight` messages and `max_bytes` of batches; a source is not
-// read while
-//            that is full. A sink never queues beyond what it was given.
+//            read while that is full. A sink never queues beyond what it was given.
 // Lifetime.  A batch lives until its last event is settled; all views in its events and messages live as
-// long. Threads.   A source is read by one thread, a sink is driven by one thread (which may be another); a
-// checkpoint is called
-//            from the sink's thread and must not wait for the source's.
+//            long.
+// Threads.   A source is read by one thread, a sink is driven by one thread (which may be another); a
+//            checkpoint is called from the sink's thread and must not wait for the source's.
 
 #include <chrono>
 #include <cstdint>

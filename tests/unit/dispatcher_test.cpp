@@ -23,7 +23,9 @@ class ScriptedSink final : public Sink {
   public:
     explicit ScriptedSink(bool keeps_order) : keeps_order_(keeps_order) {}
 
-    SinkTraits traits() const override { return {.keeps_order_after_failure = keeps_order_, .max_message_bytes = 1000}; }
+    SinkTraits traits() const override {
+        return {.keeps_order_after_failure = keeps_order_, .max_message_bytes = 1000};
+    }
     void check() override {}
     void send(std::span<const Message> messages) override {
         for (const auto& message : messages) {
@@ -34,7 +36,6 @@ class ScriptedSink final : public Sink {
         }
     }
     void collect(std::vector<Delivery>& deliveries, milliseconds) override {
-        std::map<std::string, bool> failed;
         std::size_t count = 0;
         for (const auto& it : flying) {
             if (count++ == answers_per_collect) break;
@@ -44,12 +45,18 @@ class ScriptedSink final : public Sink {
                 verdict = script.front();
                 script.pop_front();
             }
-            if (keeps_order_ && failed[it.key] && verdict == Verdict::delivered) verdict = Verdict::retry;
+            if (keeps_order_ && !it.key.empty() && failed[it.key] && verdict == Verdict::delivered)
+                verdict = Verdict::retry;
             if (verdict == Verdict::retry) failed[it.key] = true;
             if (verdict == Verdict::delivered) delivered.push_back(it.id);
-            deliveries.push_back({it.ticket, verdict, verdict == Verdict::delivered ? "" : "no " + it.id, {}});
+            deliveries.push_back(
+                {it.ticket, verdict, verdict == Verdict::delivered ? "" : "no " + it.id, {}});
         }
         flying.erase(flying.begin(), flying.begin() + static_cast<std::ptrdiff_t>(deliveries.size()));
+        std::erase_if(failed, [this](const auto& entry) {
+            return std::none_of(flying.begin(), flying.end(),
+                                [&](const Flying& it) { return it.key == entry.first; });
+        });
     }
 
     struct Flying {
@@ -59,6 +66,7 @@ class ScriptedSink final : public Sink {
     };
     std::map<std::string, std::deque<Verdict>> scripts;
     std::vector<Flying> flying;
+    std::map<std::string, bool> failed;
     std::vector<std::string> sent;
     std::vector<std::string> delivered;
     std::size_t answers_per_collect = 1000;
@@ -73,7 +81,9 @@ struct NotedCheckpoint final : Checkpoint {
     void settle(const BatchPtr& batch, std::size_t done, std::vector<Failure> failures) override {
         position = {batch->number, done};
         for (const auto& failure : failures) {
-            const char* kind = failure.kind == Failure::Kind::dead ? "dead" : failure.kind == Failure::Kind::retry ? "retry" : "blocked";
+            const char* kind = failure.kind == Failure::Kind::dead    ? "dead"
+                               : failure.kind == Failure::Kind::retry ? "retry"
+                                                                      : "blocked";
             parked.push_back(std::string(failure.event->event_id) + " " + kind);
         }
         if (!failures.empty()) ++parks;
@@ -114,7 +124,8 @@ class Dispatching : public testing::TestWithParam<bool> {
         for (const auto& id : ids) {
             Event event;
             event.event_id = made->keep(id);
-            if (std::isalpha(static_cast<unsigned char>(id[0]))) event.partition_key = event.event_id.substr(0, 1);
+            if (std::isalpha(static_cast<unsigned char>(id[0])))
+                event.partition_key = event.event_id.substr(0, 1);
             made->events.push_back(event);
         }
         return made;
@@ -125,7 +136,8 @@ class Dispatching : public testing::TestWithParam<bool> {
         for (int i = 0; i < steps && !dispatcher->idle(); ++i) {
             dispatcher->step(now, 0ms);
             now += 1ms;
-            if (dispatcher->in_flight() == 0 && dispatcher->next_timer()) now = std::max(now, *dispatcher->next_timer());
+            if (dispatcher->in_flight() == 0 && dispatcher->next_timer())
+                now = std::max(now, *dispatcher->next_timer());
         }
     }
 
