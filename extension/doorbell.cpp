@@ -3,6 +3,7 @@
 #include "pg/guard.hpp"
 #include "pg/memory.hpp"
 #include "pg/shmem.hpp"
+#include "pg/spi.hpp"
 #include "pg/xact.hpp"
 
 BATON_FUNCTION(baton_ring_doorbell);
@@ -180,6 +181,16 @@ Datum one_column(FunctionCallInfo fcinfo, std::int64_t value) {
     });
 }
 
+// Let the log notice that it was restored into another cluster: once per session, before its first event there commits.
+void verify_era(Oid outbox) {
+    static std::vector<Oid> verified;
+    if (std::find(verified.begin(), verified.end(), outbox) != verified.end()) return;
+    pg::Spi spi;
+    const pg::SqlParam relation{REGCLASSOID, ObjectIdGetDatum(outbox)};
+    spi.execute("select baton.verify_era($1)", {&relation, 1});
+    if (spi.datum(0, 0) == BoolGetDatum(true)) verified.push_back(outbox);
+}
+
 }  // namespace
 
 void install() {
@@ -202,8 +213,9 @@ extern "C" Datum baton_ring_doorbell(PG_FUNCTION_ARGS) {
                            "attach it to an outbox with create trigger");
         const auto* const trigger = reinterpret_cast<const TriggerData*>(fcinfo->context);
         const Relation table = trigger->tg_relation;
-        if (attached() != nullptr)
-            mark(bell_of(root_of(RelationGetRelid(table), table->rd_rel->relispartition)));
+        const Oid outbox = root_of(RelationGetRelid(table), table->rd_rel->relispartition);
+        verify_era(outbox);
+        if (attached() != nullptr) mark(bell_of(outbox));
         return PointerGetDatum(nullptr);
     });
 }

@@ -46,6 +46,7 @@ as $$
 declare
     root oid := coalesce(pg_partition_root(tg_relid), tg_relid);
 begin
+    perform baton.verify_era(root);
     if (current_setting('transaction_isolation') in ('repeatable read', 'serializable')
         or exists (select from baton.sleepers s where s.outbox = root and s.until > clock_timestamp()))
        and baton.may_notify() then

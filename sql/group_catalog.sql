@@ -93,6 +93,7 @@ create table baton.consumers (
     registered_at     timestamptz not null default clock_timestamp(),
     last_heartbeat_at timestamptz not null default clock_timestamp(),
     last_poll_at      timestamptz not null default clock_timestamp(),
+    went_away_empty_at timestamptz,           -- all lanes with work were taken
     last_commit_at    timestamptz,
     last_offset       bigint,
     last_token        uuid,

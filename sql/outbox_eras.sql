@@ -8,20 +8,21 @@ language sql stable
 as $$ select system_identifier from pg_catalog.pg_control_system() $$;
 comment on function baton.system_identifier() is 'identity of this cluster';
 
--- Compare the log's era with this cluster; end it when the log came from another one. Checked once per session.
+-- Compare the log's era with this cluster; end it when the log came from another one. True when it need not be asked
+-- again in this session.
 create function baton.verify_era(relation regclass)
-returns void
+returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    checked constant text := 'baton.era_checked_' || relation::oid;
+    checked constant text := 'baton_session.era_' || relation::oid;
     here bigint;
     current_era baton.outbox_eras;
     last_restored bigint;
 begin
     if coalesce(current_setting(checked, true), '') <> '' then
-        return;
+        return true;
     end if;
     here := baton.system_identifier();
     select e.* into current_era
@@ -41,9 +42,10 @@ begin
             perform baton.alert('outbox_era_closed', relation::text,
                                 jsonb_build_object('era', current_era.era, 'last_id', last_restored));
         end if;
-        return;  -- remembered only once it is committed
+        return false;  -- the change may still be rolled back
     end if;
     perform set_config(checked, here::text, false);
+    return true;
 end
 $$;
 comment on function baton.verify_era(regclass) is 'ends the era of a log that was restored into another cluster';

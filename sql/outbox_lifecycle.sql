@@ -72,7 +72,7 @@ begin
     perform baton.check_outbox_options(options);
     if to_regnamespace(quote_ident(schema_name)) is null then
         raise exception 'there is no schema "%"', schema_name
-            using errcode = 'undefined_schema', hint = format('create it first: create schema %I', schema_name);
+            using errcode = 'invalid_schema_name', hint = format('create it first: create schema %I', schema_name);
     elsif not has_schema_privilege(baton.caller(), schema_name, 'create') then
         raise exception 'permission denied for schema %', schema_name
             using errcode = 'insufficient_privilege', hint = 'you need CREATE on the schema to make an outbox in it';

@@ -39,27 +39,22 @@ as $$
 $$;
 comment on function baton.pick_lanes(bigint, int, text) is 'which lanes a consumer takes';
 
--- Note a consumer's poll; counts those who poll the group now, this one included.
+-- Note a consumer's poll; counts those who want a share of the lanes: this one, and others who lately went away empty-handed.
 create function baton.note_poll(g baton.consumer_groups, consumer_id text)
 returns int
 language plpgsql
 as $$
-declare
-    others int;
 begin
     insert into baton.consumers as c (group_id, consumer_id) values (g.group_id, note_poll.consumer_id)
     on conflict on constraint consumers_pkey do update
        set last_poll_at = clock_timestamp(), last_heartbeat_at = clock_timestamp(), unhealthy_since = null, reaped_at = null
      where c.last_poll_at < clock_timestamp() - interval '2 seconds' or c.reaped_at is not null;
-    select count(*) into others from baton.consumers c
-     where c.group_id = g.group_id and c.consumer_id <> note_poll.consumer_id
-       and (c.last_poll_at > clock_timestamp() - interval '5 seconds'
-            or exists (select from baton.pieces p where p.group_id = g.group_id and p.consumer_id = c.consumer_id
-                          and p.leased_until >= clock_timestamp()));
-    return others + 1;
+    return (select 1 + count(*) from baton.consumers c
+             where c.group_id = g.group_id and c.consumer_id <> note_poll.consumer_id
+               and c.went_away_empty_at > clock_timestamp() - interval '5 seconds');
 end
 $$;
-comment on function baton.note_poll(baton.consumer_groups, text) is 'registers a poll and counts the active consumers';
+comment on function baton.note_poll(baton.consumer_groups, text) is 'registers a poll and counts the consumers that share the lanes';
 
 -- Put a carved or split stretch aside until somebody can take it.
 create function baton.leave_piece(group_id int, window_number bigint, after_id bigint, upto_id bigint, lanes bigint, attempt int)
@@ -110,13 +105,16 @@ declare
     token constant uuid := gen_random_uuid();
     until timestamptz;
     room int := batch_size;      -- events that may still be given
+    gave int;                    -- events given
     busy bigint := 0;            -- lanes with something outstanding
     lanes_room int;              -- lanes that this consumer may take
     open_lanes bigint;
     given_lanes bigint;
     given bigint := 0;           -- lanes given in this poll: later events of theirs may follow
     wait_lanes bigint;
+    wait_from bigint;
     wait_upto bigint;
+    first_given bigint;
     last_given bigint;
     last_read bigint;
     reads int;
@@ -156,8 +154,8 @@ begin
 
     return query select * from baton.parked_events(outbox, array(
         select l from baton.lease_parked(g, consumer_id, token, until, room) l));
-    get diagnostics reads = row_count;
-    room := room - reads;
+    get diagnostics gave = row_count;
+    room := room - gave;
     any_parked := exists (select from baton.parked q where q.group_id = g.group_id);
 
     if g.ordered then
@@ -219,6 +217,8 @@ begin
         reads := 0;
         given_lanes := 0;
         wait_lanes := 0;
+        wait_from := null;
+        first_given := null;
         last_given := null;
         for e in select * from baton.read_window(outbox, g, w, p.after_id, p.upto_id, room) loop
             reads := reads + 1;
@@ -226,6 +226,7 @@ begin
             if any_parked and exists (select from baton.parked q where q.group_id = g.group_id and q.id = e.id) then
                 continue;
             elsif open_lanes & (1::bigint << e.lane) = 0 then
+                wait_from := coalesce(wait_from, e.id);
                 wait_lanes := wait_lanes | (1::bigint << e.lane);
                 wait_upto := e.id;
                 continue;
@@ -234,7 +235,9 @@ begin
                 continue;
             end if;
             given_lanes := given_lanes | (1::bigint << e.lane);
+            first_given := coalesce(first_given, e.id);
             last_given := e.id;
+            gave := gave + 1;
             return next (e.id, e.event_id, e.tenant_id, e.aggregate_type, e.aggregate_id, e.event_type, e.schema_version,
                          e.topic, e.partition_key, e.payload, e.headers, e.trace_id, e.correlation_id, e.causation_id,
                          e.occurred_at, e.payload_bytes, p.attempt, token)::baton.polled_event;
@@ -251,7 +254,7 @@ begin
             busy := busy | (p.lanes & ~open_lanes);
         else
             if wait_lanes <> 0 then
-                perform baton.leave_piece(g.group_id, w.window_number, at.after_id, wait_upto, wait_lanes, 1);
+                perform baton.leave_piece(g.group_id, w.window_number, wait_from - 1, wait_upto, wait_lanes, 1);
                 busy := busy | wait_lanes;
                 next_piece := next_piece + 1;  -- counts against the limit of pieces under way
             end if;
@@ -264,13 +267,18 @@ begin
         end if;
         if last_given is not null then
             insert into baton.pieces (group_id, window_number, after_id, upto_id, lanes, attempt, lease_token, consumer_id, leased_until)
-            values (g.group_id, w.window_number, p.after_id, last_given, case when g.ordered then given_lanes else -1 end,
+            values (g.group_id, w.window_number, first_given - 1, last_given, case when g.ordered then given_lanes else -1 end,
                     p.attempt, token, poll_outbox.consumer_id, until);
             given := given | given_lanes;
         end if;
         room := room - reads;
     end loop;
 
+    if gave = 0 then  -- there was work, but not for us: the others leave us some lanes the next time
+        update baton.consumers c set went_away_empty_at = clock_timestamp()
+         where c.group_id = g.group_id and c.consumer_id = poll_outbox.consumer_id
+           and coalesce(c.went_away_empty_at, '-infinity') < clock_timestamp() - interval '1 second';
+    end if;
     if moved then
         update baton.group_positions gp
            set era = at.era, seen = at.seen, window_number = at.window_number, window_open = at.window_open, after_id = at.after_id

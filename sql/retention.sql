@@ -9,9 +9,10 @@ as $$
 declare
     sequence_name constant text := pg_get_serial_sequence(outbox.relation::text, 'id');
     last_value bigint;
+    is_called boolean;
     here baton.outbox_partitions;
 begin
-    execute format('select last_value from %s', sequence_name) into last_value;
+    execute format('select last_value, is_called from %s', sequence_name) into last_value, is_called;
     select * into here from baton.outbox_partitions p
      where p.outbox_id = outbox.outbox_id and last_value >= p.first_id and last_value < p.end_id;
     update baton.outbox_partitions p set opened_at = clock_timestamp()
@@ -19,7 +20,7 @@ begin
     while (select count(*) from baton.outbox_partitions p where p.outbox_id = outbox.outbox_id and p.first_id > here.first_id) < 2 loop
         perform baton.add_partition(outbox);
     end loop;
-    if last_value > here.first_id  -- an empty partition is not left
+    if (is_called or last_value > here.first_id)  -- an empty partition is not left
        and (here.opened_at + outbox.partition_interval <= clock_timestamp()
             or pg_table_size(here.relation) >= outbox.partition_bytes) then
         perform setval(sequence_name, here.end_id, false);

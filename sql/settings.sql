@@ -42,7 +42,7 @@ comment on table baton.settings is 'values stored by baton.set_setting()';
 -- Return a setting's value as text.
 create function baton.setting(name text)
 returns text
-language plpgsql stable
+language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -65,7 +65,7 @@ comment on function baton.setting(text) is 'value of a setting: parameter baton.
 -- Store a setting's value for this database.
 create function baton.set_setting(name text, value text)
 returns void
-language plpgsql
+language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare

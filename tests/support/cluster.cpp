@@ -61,7 +61,7 @@ Cluster::Cluster(const fs::path& folder, Form form) : options_{form, true, {}}, 
 }
 
 Cluster::~Cluster() {
-    if (!owned_) return;
+    if (!owned_ || !server_) return;
     try {
         server_->stop(postgres::LocalServer::Stop::immediate);
         std::error_code ignored;
@@ -115,6 +115,36 @@ std::string Cluster::empty_database() {
     const std::string name = "e" + std::to_string(::getpid()) + "_" + std::to_string(++counter);
     Connection(server_->url()).exec("create database " + name + " template template0");
     return server_->url(name);
+}
+
+std::string Cluster::database_for_restore() {
+    std::string url = empty_database();
+    if (options_.form == Form::plain) {
+        const std::string name = url.substr(url.find("dbname=") + 7);
+        Connection(server_->url()).exec("alter database " + name + " owner to installer");
+        Connection(url).exec("grant create on schema public to installer");
+        url = server_->url(name, "installer");
+    } else {
+        Connection(url).exec("create extension if not exists pgtap");
+    }
+    return url;
+}
+
+Cluster Cluster::make_standby() {
+    auto server = std::make_unique<postgres::LocalServer>(postgres::LocalServer::Options{
+        make_folder(), 0, options_.form == Form::extension, options_.preload, options_.settings});
+    server->create();
+    const fs::path data = server->folder() / "data";
+    fs::remove_all(data);
+    const auto copied = run({.argv = {"pg_basebackup", "-d", server_->url(), "-D", data.string(), "-R", "-c", "fast"},
+                             .account = ::geteuid() == 0 ? find_account("postgres") : std::nullopt,
+                             .output = {},
+                             .working_directory = {},
+                             .environment = {}});
+    if (copied.exit_code != 0) throw Error("no standby: " + copied.output);
+    std::ofstream(data / "postgresql.conf", std::ios::app) << "unix_socket_directories = '" << server->folder().string() << "'\n";
+    server->start();
+    return Cluster(options_, std::move(server));
 }
 
 Cluster& shared_cluster(Form form) {

@@ -33,12 +33,19 @@ class Cluster {
     // Attach to a server that the suite's fixture started.
     explicit Cluster(const std::filesystem::path& folder, Form form);
     ~Cluster();
+    Cluster(Cluster&& other) noexcept = default;
+    Cluster& operator=(Cluster&&) = delete;
 
     // A new database with baton in it; returns its connection string. In the plain form it is installed and
     // owned by `installer`, who is no superuser.
     std::string fresh_database();
     // The same without baton.
     std::string empty_database();
+
+    // An empty database into which a dump of fresh_database() can be loaded by the same role.
+    std::string database_for_restore();
+    // A hot standby that streams from this server.
+    Cluster make_standby();
 
     // Let the server go on after this object; returns its folder.
     std::filesystem::path leave_running();
@@ -47,6 +54,8 @@ class Cluster {
     Form form() const { return options_.form; }
 
   private:
+    Cluster(Options options, std::unique_ptr<postgres::LocalServer> server)
+        : options_(std::move(options)), server_(std::move(server)) {}
     void make_template();
 
     Options options_;

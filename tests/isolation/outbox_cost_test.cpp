@@ -1,0 +1,86 @@
+// What readers may not cost: an idle poll leaves no trace, and nobody who publishes waits for somebody who reads.
+
+#include <gtest/gtest.h>
+
+#include "support/cluster.hpp"
+
+using namespace baton;
+using namespace baton::test;
+
+namespace {
+
+class OutboxCost : public testing::TestWithParam<Form> {};
+
+std::string make_database(Form form) {
+    const auto url = shared_cluster(form).fresh_database();
+    Connection(url).exec("select baton.create_outbox('events'); select baton.create_consumer_group('g', 'events', 'earliest'); "
+                         "insert into events (event_type, partition_key) select 'e', i::text from generate_series(1, 50) i");
+    return url;
+}
+
+void settle_all(Connection& db) {
+    while (db.value("select count(*) from baton.poll_outbox('g', 'c')") != "0")
+        db.exec("select baton.commit_offset('g', 'c', max(upto_id)) from baton.pieces");
+}
+
+}  // namespace
+
+TEST_P(OutboxCost, an_idle_poll_draws_no_transaction_id_and_writes_nothing) {
+    const auto url = make_database(GetParam());
+    Connection db(url);
+    settle_all(db);
+    db.exec("begin");
+    for (int i = 0; i < 20; ++i) EXPECT_EQ(db.value("select count(*) from baton.poll_outbox('g', 'c')"), "0");
+    EXPECT_EQ(db.value("select coalesce(pg_current_xact_id_if_assigned()::text, 'none')"), "none");
+    db.exec("commit");
+    db.exec("begin read only");
+    EXPECT_EQ(db.value("select count(*) from baton.poll_outbox('g', 'c')"), "0") << "even a read-only transaction may look";
+    db.exec("commit");
+}
+
+TEST_P(OutboxCost, a_poll_that_is_not_committed_yet_makes_no_writer_wait) {
+    const auto url = make_database(GetParam());
+    Connection reader(url);
+    Connection open_writer(url);
+    Connection writer(url);
+    open_writer.exec("begin; insert into events (event_type) values ('slow')");
+    reader.exec("begin");
+    EXPECT_NE(reader.value("select count(*) from baton.poll_outbox('g', 'c')"), "0");
+    writer.exec("set lock_timeout = '1ms'");  // any wait at all would be an error
+    for (int i = 0; i < 50; ++i) writer.exec("insert into events (event_type, partition_key) values ('quick', 'k')");
+    reader.exec("commit");
+    open_writer.exec("commit");
+    settle_all(reader);
+    EXPECT_EQ(reader.value("select lag_rows from baton.consumer_lag('g') limit 1"), "0");
+}
+
+TEST_P(OutboxCost, a_long_transaction_delays_its_own_events_and_nobody_elses) {
+    const auto url = make_database(GetParam());
+    Connection db(url);
+    Connection long_writer(url);
+    long_writer.exec("begin; insert into events (event_type, partition_key) values ('long', 'l')");
+    for (int i = 0; i < 5; ++i) {
+        db.exec("insert into events (event_type, partition_key) values ('short', 's')");
+        settle_all(db);
+        EXPECT_EQ(db.value("select max(last_offset) from baton.consumers"), db.value("select max(id) from events"));
+    }
+    long_writer.exec("commit");
+    EXPECT_EQ(db.value("select string_agg(event_type, ',') from baton.poll_outbox('g', 'c')"), "long");
+}
+
+TEST_P(OutboxCost, an_event_that_is_not_on_disk_yet_is_not_handed_out) {
+    const auto url = make_database(GetParam());
+    Connection db(url);
+    settle_all(db);
+    db.exec("set synchronous_commit = off");
+    for (int i = 0; i < 20; ++i) {
+        db.exec("insert into events (event_type) values ('async')");
+        const auto commit_position = db.value("select pg_current_wal_insert_lsn()");
+        EXPECT_EQ(db.value("select count(*) from baton.poll_outbox('g', 'c')"), "1");
+        EXPECT_EQ(db.value("select pg_current_wal_flush_lsn() >= $1::pg_lsn", {commit_position}), "t");
+        db.exec("select baton.commit_offset('g', 'c', max(upto_id)) from baton.pieces");
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Forms, OutboxCost, testing::Values(Form::extension, Form::plain),
+                         [](const auto& form) { return name_of(form.param); });

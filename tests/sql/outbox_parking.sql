@@ -1,0 +1,96 @@
+-- Parking: scheduled, retry, blocked and dead events, and what operators do with the dead.
+select no_plan();
+select baton.create_outbox('events');
+select baton.create_consumer_group('g', 'events', 'earliest', max_attempts => 3, retry_base => '10 seconds', retry_limit => '15 seconds');
+-- Let everything that waits be due now.
+create function make_due() returns void language sql as $$ update baton.parked set due_at = now() - interval '1 second' $$;
+
+-- scheduled
+insert into events (event_type, partition_key, available_at) values ('later', 'a', now() + interval '1 hour');
+insert into events (event_type, partition_key) values ('now', 'a');
+select is((select array_agg(event_type) from baton.poll_outbox('g', 'c')), '{now}', 'an event for later waits, others go on');
+select is((select (id, state)::text from baton.parked), '(1,scheduled)', 'it is parked as scheduled');
+select baton.commit_offset('g', 'c', 2);
+select is((select count(*)::int from baton.poll_outbox('g', 'c')), 0, 'before its time nobody gets it');
+select make_due();
+select results_eq($$ select id, attempt from baton.poll_outbox('g', 'c') $$, $$ values (1::bigint, 1) $$, 'at its time it comes');
+select is(baton.commit_offset('g', 'c', 1), true, 'and is settled like any other');
+select is((select count(*)::int from baton.parked), 0, 'then it is not parked any more');
+
+-- retry, blocked
+insert into events (event_type, partition_key) values ('a1', 'a'), ('b1', 'b'), ('a2', 'a'), ('b2', 'b');
+select is((select count(*)::int from baton.poll_outbox('g', 'c')), 4, 'four events of two keys');
+select results_eq($$ select id, state, attempt from baton.fail_events('g', 'c', '{3}', 'no connection') $$,
+                  $$ values (3::bigint, 'retry', 1), (5::bigint, 'blocked', 0) $$, 'the failed one is parked, and what follows of its key with it');
+select ok((select due_at between now() + interval '7 seconds' and now() + interval '13 seconds' from baton.parked where id = 3), 'it is due after the backoff, with jitter');
+select is((select error from baton.parked where id = 3), 'no connection', 'the reason is kept');
+select is(baton.commit_offset('g', 'c', 6), true, 'the other key goes on');
+insert into events (event_type, partition_key) values ('a3', 'a'), ('c1', 'c');
+select is((select array_agg(event_type) from baton.poll_outbox('g', 'c')), '{c1}', 'what comes later of the key is held back too');
+select baton.commit_offset('g', 'c', 8);
+select make_due();
+select results_eq($$ select id, attempt from baton.poll_outbox('g', 'c') $$, $$ values (3::bigint, 2), (5::bigint, 1), (7::bigint, 1) $$,
+                  'when it is due the key''s events come in order');
+select is(baton.commit_offset('g', 'c', 3), true, 'they settle one by one');
+select results_eq($$ select id, state from baton.fail_events('g', 'c', '{5}', 'again') order by id $$, $$ values (5::bigint, 'retry'), (7::bigint, 'blocked') $$,
+                  'or fail, and hold back the rest again');
+select make_due();
+select is((select array_agg(id) from baton.poll_outbox('g', 'c')), '{5,7}'::bigint[], 'nothing is lost on the way');
+update baton.parked set leased_until = now() - interval '1 second';
+select is((select array_agg(id) from baton.poll_outbox('g', 'other')), '{5,7}'::bigint[], 'a dead member''s parked events go to the next');
+select throws_ok($$ select baton.commit_offset('g', 'c', 7) $$, 'BT001', null, 'and the dead one cannot settle them');
+select is(baton.commit_offset('g', 'other', 7), true, 'who has them can');
+select is((select count(*)::int from baton.parked), 0, 'all done');
+
+-- dead by attempts
+insert into events (event_type, partition_key, payload) values ('poison', 'p', '{"n": 1}'), ('after', 'p', '{"n": 2}');
+select is((select count(*)::int from baton.poll_outbox('g', 'c')), 2, 'a poisonous one and its successor');
+select is((select state from baton.fail_events('g', 'c', '{9}', 'boom') where id = 9), 'retry', 'first attempt');
+select make_due();
+select is((select count(*)::int from baton.poll_outbox('g', 'c')), 2, 'again');
+select is((select state from baton.fail_events('g', 'c', '{9}', 'boom') where id = 9), 'retry', 'second attempt');
+select make_due();
+select is((select count(*)::int from baton.poll_outbox('g', 'c')), 2, 'and again');
+select is((select state from baton.fail_events('g', 'c', '{9}', 'boom') where id = 9), 'dead', 'the third is the last');
+select results_eq($$ select event_offset, event_type, payload, attempts, error from baton.dead_letters $$,
+                  $$ values (9::bigint, 'poison', '{"n": 1}'::jsonb, 3, 'boom') $$, 'it is a dead letter, complete');
+select is(baton.commit_offset('g', 'c', 10), true, 'its successor goes on');
+
+-- dead at once, and on_poison
+select baton.create_consumer_group('strict', 'events', 'latest', on_poison => 'block_key');
+insert into events (event_type, partition_key) values ('x', 's'), ('y', 's'), ('z', 't');
+select is((select count(*)::int from baton.poll_outbox('strict', 'c')), 3, 'three more');
+select results_eq($$ select id, state from baton.fail_events('strict', 'c', '{11}', 'never', permanent => true) $$,
+                  $$ values (11::bigint, 'dead'), (12::bigint, 'blocked') $$, 'a permanent error is death at once, and may block its key');
+select baton.commit_offset('strict', 'c', 13);
+select make_due();
+select is((select count(*)::int from baton.poll_outbox('strict', 'c')), 0, 'the key stays blocked ...');
+select is(baton.discard_dead_letters(array(select id from baton.dead_letters where group_name = 'strict'), 'not needed'), 1, '... until somebody discards the dead one');
+select is((select array_agg(id) from baton.poll_outbox('strict', 'c')), '{12}'::bigint[], 'then it goes on');
+select baton.commit_offset('strict', 'c', 12);
+
+-- operators
+select throws_ok($$ select baton.replay_dead_letters('{123456}') $$, '42704', null, 'a dead letter that is none');
+select throws_ok($$ select baton.replay_dead_letters('{}') $$, '22023', null, 'or not named');
+select throws_ok($$ select baton.discard_dead_letters(array(select id from baton.dead_letters), '') $$, '22023', null, 'a reason is asked for');
+select lives_ok($$ select baton.edit_dead_letter(id, '{"n": 100}', '{"fixed": true}') from baton.dead_letters $$, 'a dead letter can be mended');
+select throws_ok($$ select baton.edit_dead_letter(id, null, '[]') from baton.dead_letters $$, '22023', null, 'with headers that are headers');
+select is(baton.replay_dead_letters(array(select id from baton.dead_letters)), 1, 'and replayed');
+select results_eq($$ select id, payload, headers, attempt from baton.poll_outbox('g', 'c') where id = 9 $$,
+                  $$ values (9::bigint, '{"n": 100}'::jsonb, '{"fixed": true}'::jsonb, 1) $$, 'as mended, with all its attempts');
+select is((select payload from events where id = 9), '{"n": 1}', 'the log keeps the original');
+select is(baton.commit_offset('g', 'c', 13), true, 'settled with the rest');
+select is((select count(*)::int from baton.dead_letters), 0, 'no dead letters any more');
+select is((select array_agg(action order by entry_id) from baton.audit_trail where action like '%dead_letter'),
+          '{discard_dead_letter,edit_dead_letter,replay_dead_letter}', 'the trail says what was done');
+select is((select details -> 'before' -> 'payload' from baton.audit_trail where action = 'edit_dead_letter'), '{"n": 1}', 'and what it was before');
+
+-- a group without order
+select baton.create_consumer_group('free', 'events', 'latest', ordered => false);
+insert into events (event_type, partition_key) values ('x', 'q'), ('y', 'q');
+select is((select count(*)::int from baton.poll_outbox('free', 'c')), 2, 'without order ...');
+select results_eq($$ select id, state from baton.fail_events('free', 'c', '{14}', 'boom') $$, $$ values (14::bigint, 'retry') $$, '... nobody is blocked');
+select is(baton.commit_offset('free', 'c', 15), true, 'and the rest goes on');
+select throws_ok($$ select * from baton.fail_events('free', 'c', '{}', 'boom') $$, '22023', null, 'failing nothing is an error');
+
+select * from finish();
