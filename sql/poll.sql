@@ -145,6 +145,9 @@ begin
     elsif at.owned_until > clock_timestamp() then
         raise exception 'consumer group "%" is worked by relay "%"', group_name, at.owner
             using errcode = 'BT003', hint = 'stop its pipeline, or use a group of your own';
+    elsif at.owner is not null then  -- its lease ran out: it must not move the position any more
+        update baton.group_positions gp set owner = null, owned_until = null, owner_epoch = gp.owner_epoch + 1
+         where gp.group_id = g.group_id;
     end if;
     until := clock_timestamp() + make_interval(secs => visibility_seconds);
     lanes_room := ceil(64.0 / baton.note_poll(g, consumer_id));

@@ -23,6 +23,9 @@ begin
     select * into outbox from baton.outboxes o where o.outbox_id = g.outbox_id;
     perform baton.verify_era(outbox.relation);
     perform baton.lock_position(g);
+    -- a relay that owns the group must not move the position from where it was
+    update baton.group_positions p set owner = null, owned_until = null, owner_epoch = p.owner_epoch + 1
+     where p.group_id = g.group_id and p.owner is not null;
     if to_time is not null then
         execute format('select coalesce(min(id) - 1, -1) from %s where occurred_at >= $1', outbox.relation) into after_id using to_time;
         to_end := after_id = -1;

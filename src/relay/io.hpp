@@ -1,17 +1,18 @@
 #pragma once
-// The relay's data path in three interfaces: a Source gives events, a Sink takes messages, a Checkpoint remembers
-// what became of them. Everything else in src/relay stands behind these.
+// The relay's data path in three interfaces: a Source gives events, a Sink takes messages, a Checkpoint
+// remembers what became of them. Everything else in src/relay stands behind these.
 //
-// Delivery.  An event is settled only after the sink reported it delivered, or after it was parked. Whatever was read
-//            and not settled is read again by the next owner: at least once, never lost.
-// Order.     A source gives events in delivery order. Messages with one key are sent in that order, and the next one
-//            of a key is sent only when the sink says that a failure of the one before cannot let it overtake
-//            (SinkTraits::keeps_order_after_failure), or when the one before is done.
-// Pressure.  A pipeline keeps at most `max_in_flight` messages and `max_bytes` of batches; a source is not read while
-//            that is full. A sink never queues beyond what it was given.
-// Lifetime.  A batch lives until its last event is settled; all views in its events and messages live as long.
-// Threads.   A source is read by one thread, a sink is driven by one thread (which may be another); a checkpoint is called
-//            from the sink's thread and must not wait for the source's.
+// Delivery.  An event is settled only after the sink reported it delivered, or after it was parked. Whatever
+//            was read and not settled is read again by the next owner: at least once, never lost.
+// Order.     A source gives events in delivery order. Messages with one key are sent in that order, and the
+//            next one of a key is sent only when the sink says that a failure of the one before cannot let it
+//            overtake (SinkTraits::keeps_order_after_failure), or when the one before is done.
+// Pressure.  A pipeline keeps at most `max_in_flight` messages and `max_bytes` of batches; a source is not
+//            read while that is full. A sink never queues beyond what it was given.
+// Lifetime.  A batch lives until its last event is settled; all views in its events and messages live as
+//            long.
+// Threads.   A source is read by one thread, a sink is driven by one thread (which may be another); a
+//            checkpoint is called from the sink's thread and must not wait for the source's.
 
 #include <chrono>
 #include <cstdint>
@@ -28,12 +29,17 @@ namespace baton::relay {
 
 using std::chrono::milliseconds;
 
-// What a source read in one go. The subclass owns the bytes.
+// What a source read in one go. The subclass owns the bytes. A batch may be empty: it only moves the
+// position.
 struct Batch {
     virtual ~Batch() = default;
     std::uint64_t number = 0;  // consecutive within one source
     std::vector<Event> events;
     std::size_t bytes = 0;
+    bool parked = false;  // these were parked and are due again
+    // How many calls of Checkpoint::settle with failures were heeded when these events were read: their keys'
+    // later events are not among them, unless they may go.
+    std::uint64_t parks_heeded = 0;
 };
 using BatchPtr = std::shared_ptr<const Batch>;
 
@@ -41,29 +47,42 @@ class Source {
   public:
     virtual ~Source() = default;
     // Return the next events, waiting up to `patience` for some; null when there were none.
-    // Throws ConnectionError when the server is gone, LeaseLost when another relay owns the source now: the pipeline then makes
-    // a new source, which starts at the last checkpoint.
+    // Throws ConnectionError when the server is gone, LeaseLost when another relay owns the source now: the
+    // pipeline then makes a new source, which starts at the last checkpoint.
     virtual BatchPtr read(milliseconds patience) = 0;
-    // Make a waiting read return. May be called from any thread.
+    // Do what cannot wait while nothing is read, for up to `patience`: write positions, renew the lease.
+    // Throws like read().
+    virtual void tend(milliseconds patience) = 0;
+    // Give the source back, so that another relay need not wait. The last call.
+    virtual void close() {}
+    // Make a waiting call return. May be called from any thread.
     virtual void interrupt() = 0;
+    // False when the lease may have ended: nothing more may be sent. May be called from any thread.
+    virtual bool may_send() const { return true; }
+    // Whether events of one key must keep their order.
+    virtual bool ordered() const { return true; }
 };
 
-// An event that the sink could not take.
+// An event that the sink could not take, or that may not go because an earlier one of its key could not.
 struct Failure {
+    enum class Kind { retry, dead, blocked };
     const Event* event;
     std::string error;  // in the broker's own words
-    bool permanent;     // no further attempt can succeed
+    Kind kind;
 };
 
 class Checkpoint {
   public:
     virtual ~Checkpoint() = default;
-    // Everything of `batch` before event number `done` is settled, apart from the failures named, which are parked.
-    // Called in order of batches and, within one, of `done`; may return before it is durable.
+    // Everything of `batch` before event number `done` is settled, apart from the failures named, which are
+    // parked. Called in order of batches and, within one, of `done`; may return before it is durable.
     virtual void settle(const BatchPtr& batch, std::size_t done, std::vector<Failure> failures) = 0;
     // Wait until everything settled so far is durable.
     virtual void flush() = 0;
 };
+
+// A source and the checkpoint of what it reads.
+class Feed : public Source, public Checkpoint {};
 
 enum class Verdict {
     delivered,  // acknowledged at the broker's durable level
@@ -91,14 +110,16 @@ class Sink {
   public:
     virtual ~Sink() = default;
     virtual SinkTraits traits() const = 0;
-    // Connect and verify permissions and destinations as far as possible without sending. Throws Error in plain words.
+    // Connect and verify permissions and destinations as far as possible without sending. Throws Error in
+    // plain words.
     virtual void check() = 0;
-    // Take messages and start sending them. Connects when needed. Does not throw for what a broker may do: every
-    // message's fate comes out of collect(), exactly once.
+    // Take messages and start sending them. Connects when needed. Does not throw for what a broker may do:
+    // every message's fate comes out of collect(), exactly once.
     virtual void send(std::span<const Message> messages) = 0;
     // Append what has become known; waits up to `patience` for the first when nothing is known yet.
     virtual void collect(std::vector<Delivery>& deliveries, milliseconds patience) = 0;
-    // What hinders it right now, in the broker's own words, while it tries again by itself; empty when all is well.
+    // What hinders it right now, in the broker's own words, while it tries again by itself; empty when all is
+    // well.
     virtual std::string trouble() { return {}; }
 };
 

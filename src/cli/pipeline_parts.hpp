@@ -1,0 +1,34 @@
+#pragma once
+// Putting a pipeline together from its settings: the source that they name, the sink, and what lies between.
+//
+//   name, enabled
+//   [source]   outbox, group, start, lease, batch, batch_bytes, wake_up
+//   [sink]     type and what that sink knows; envelope, destination
+//   [filter]   tenants, topics, event_types
+//   [failure]  attempts, backoff, backoff_limit           in a row, before an event is parked
+//              max_attempts, retry_base, retry_limit      of a parked event, before it is dead
+//              breaker_threshold, breaker_backoff, breaker_limit
+//              on_poison = "park" | "block_key" | "halt"
+//   [limits]   max_in_flight, max_bytes, rate, drain
+
+#include "relay/pipeline.hpp"
+#include "relay/settings.hpp"
+
+namespace baton::cli {
+
+struct RelayIdentity {
+    std::string db;     // connection string of the database with the outboxes
+    std::string owner;  // this relay's name, unlike any other's
+};
+
+// Throws SettingsError, with place and key, when the settings cannot be. Connects nowhere.
+relay::PipelineParts make_parts(const relay::Settings& pipeline, const RelayIdentity& identity);
+
+// Look whether the pipeline could run, without sending anything: its outbox is there and its sink can be
+// reached. Throws Error.
+void check_connections(const relay::Settings& pipeline, const RelayIdentity& identity);
+
+// A name for this process that no other has.
+std::string make_owner_name();
+
+}  // namespace baton::cli

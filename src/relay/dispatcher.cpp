@@ -1,0 +1,435 @@
+#include "relay/dispatcher.hpp"
+
+#include <algorithm>
+
+namespace baton::relay {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr unsigned max_parts = 255;
+
+std::uint64_t ticket_of(std::uint64_t work, std::uint32_t slot, std::size_t part) {
+    return (work << 32) | (static_cast<std::uint64_t>(slot) << 8) | part;
+}
+
+}  // namespace
+
+Dispatcher::Dispatcher(Sink& sink, Checkpoint& checkpoint, Transformer transformer, Policy policy,
+                       bool ordered)
+    : sink_(sink),
+      checkpoint_(checkpoint),
+      transformer_(std::move(transformer)),
+      policy_(policy),
+      ordered_(ordered),
+      // A poison message must stop those behind it, so they may not be under way with it.
+      one_per_key_(ordered &&
+                   (!sink.traits().keeps_order_after_failure || policy.on_poison != OnPoison::park)),
+      max_message_bytes_(sink.traits().max_message_bytes),
+      tracking_(one_per_key_) {}
+
+void Dispatcher::add(BatchPtr batch) {
+    Work work;
+    work.slots.resize(batch->events.size());
+    work.sequence = next_work_++;
+    bytes_ += batch->bytes;
+    work.batch = std::move(batch);
+    works_.push_back(std::move(work));
+}
+
+void Dispatcher::step(Time now, milliseconds patience) {
+    wake(now);
+    fill(now);
+    send();
+    deliveries_.clear();
+    if (in_flight_ > 0) sink_.collect(deliveries_, patience);
+    for (const auto& delivery : deliveries_) take(delivery, now);
+    settle();
+    if (tracking_ && !one_per_key_ && now > tracked_since_ + 100ms) stop_tracking(now);
+}
+
+std::size_t Dispatcher::waiting() const {
+    std::size_t count = 0;
+    for (const auto& work : works_) count += work.slots.size() - work.settled;
+    return count;
+}
+
+std::optional<Dispatcher::Time> Dispatcher::next_timer() const {
+    std::optional<Time> next;
+    const auto consider = [&next](Time time) {
+        if (!next || time < *next) next = time;
+    };
+    if (!sending_) return next;
+    if (open_until_) {
+        consider(*open_until_);
+    } else {
+        if (policy_.rate == 0 && !ready_.empty() && in_flight_ < policy_.max_in_flight) consider(Time{});
+        if (!timers_.empty()) consider(timers_.top().first);
+        if (policy_.rate > 0 && (cursor_ < works_.size() || !ready_.empty()))
+            consider(tokens_at_ + std::chrono::microseconds(static_cast<std::int64_t>(1e6 / policy_.rate)));
+    }
+    return next;
+}
+
+std::string Dispatcher::lane_of(Ref ref) {
+    if (keyed(ref)) return "k" + std::string(event(ref).key());
+    return "#" + std::to_string(ref.work) + ":" + std::to_string(ref.slot);
+}
+
+// Whether an earlier event of its key is parked, so that it must be parked too.
+bool Dispatcher::held(Ref ref) {
+    if (held_.empty() || !keyed(ref)) return false;
+    const auto found = held_.find(lane_of(ref));
+    if (found == held_.end()) return false;
+    // A parked event that is due again is the one that the others wait for, unless it waits for one of its
+    // own batch.
+    return !work(ref.work).batch->parked || found->second.work == ref.work;
+}
+
+// Whether one more may be sent now.
+bool Dispatcher::room(Time now) {
+    if (!sending_ || in_flight_ >= policy_.max_in_flight) return false;
+    if (open_until_ && (now < *open_until_ || probing_ || in_flight_ > 0)) return false;
+    if (policy_.rate > 0) {
+        const double passed = std::chrono::duration<double>(now - tokens_at_).count();
+        tokens_ = std::min(tokens_ + passed * policy_.rate, std::max(1.0, policy_.rate / 10));
+        tokens_at_ = now;
+        if (tokens_ < 1) return false;
+    }
+    return true;
+}
+
+void Dispatcher::fill(Time now) {
+    // A probe is taken from both in turn, so that one event that cannot go does not keep the circuit open.
+    if (open_until_ && openings_ % 2 == 0) fill_from_batches(now);
+    fill_from_lanes(now);
+    fill_from_batches(now);
+}
+
+void Dispatcher::fill_from_lanes(Time now) {
+    for (std::size_t rounds = ready_.size(); rounds > 0 && room(now); --rounds) {
+        const std::string name = std::move(ready_.front());
+        ready_.pop_front();
+        const auto found = lanes_.find(name);
+        if (found == lanes_.end()) continue;
+        Lane& lane = found->second;
+        lane.queued = false;
+        while (!lane.failed && !lane.waiting.empty() && room(now) && (!one_per_key_ || lane.flying == 0)) {
+            const Ref ref = lane.waiting.front();
+            lane.waiting.pop_front();
+            launch(ref, &lane);
+        }
+        offer(name, now);
+    }
+}
+
+void Dispatcher::fill_from_batches(Time now) {
+    while (cursor_ < works_.size()) {
+        Work& at = works_[cursor_];
+        if (cursor_slot_ == at.slots.size()) {
+            ++cursor_;
+            cursor_slot_ = 0;
+            continue;
+        }
+        if (!room(now)) return;
+        if (cursor_slot_ == 0) enter_batch(*at.batch);
+        route({at.sequence, static_cast<std::uint32_t>(cursor_slot_++)}, now);
+    }
+}
+
+// Forget the keys that the source knows to be parked by now: what it gives of them may go.
+void Dispatcher::enter_batch(const Batch& batch) {
+    std::erase_if(held_, [&batch](const auto& entry) {
+        return entry.second.unsettled == 0 && entry.second.park <= batch.parks_heeded;
+    });
+}
+
+// Send an event, or let it wait in its lane.
+void Dispatcher::route(Ref ref, Time now) {
+    if (transformer_.wants && !transformer_.wants(event(ref))) {
+        slot(ref).state = State::done;
+        ++counts_.filtered;
+    } else if (held(ref)) {
+        fail(ref, {}, Failure::Kind::blocked);
+    } else if (tracking_ && keyed(ref)) {
+        Lane& lane = lanes_[lane_of(ref)];
+        const bool busy = !lane.waiting.empty() || lane.failed || now < lane.not_before ||
+                          (one_per_key_ && lane.flying > 0);
+        if (busy) {
+            lane.waiting.push_back(ref);
+        } else {
+            launch(ref, &lane);
+            offer(lane_of(ref), now);
+        }
+    } else {
+        launch(ref, nullptr);
+    }
+}
+
+void Dispatcher::launch(Ref ref, Lane* lane) {
+    if (held(ref)) return fail(ref, {}, Failure::Kind::blocked);
+    Slot& it = slot(ref);
+    if (it.tries++ == 0) it.progress = progress_;
+    if (!render(ref)) return;
+    if (policy_.rate > 0) tokens_ -= 1;
+    if (open_until_) probing_ = true;
+    it.state = State::flying;
+    if (lane != nullptr) ++lane->flying;
+}
+
+// Make the event's messages, apart from those that were delivered before; false when there is nothing to
+// send.
+bool Dispatcher::render(Ref ref) {
+    Slot& it = slot(ref);
+    const std::size_t first = outgoing_.size();
+    std::string error;
+    try {
+        transformer_.render(event(ref), outgoing_, it.storage);
+        if (outgoing_.size() - first > max_parts) error = "more than 255 destinations";
+    } catch (const Error& refused) {
+        error = refused.what();
+    }
+    std::size_t kept = first;
+    for (std::size_t i = first; i < outgoing_.size() && error.empty(); ++i) {
+        const std::size_t part = i - first;
+        if (part < 64 && (it.delivered_parts >> part & 1) != 0) continue;
+        if (max_message_bytes_ > 0 && outgoing_[i].body.size() > max_message_bytes_)
+            error = "the message has " + std::to_string(outgoing_[i].body.size()) +
+                    " bytes, the sink takes at most " + std::to_string(max_message_bytes_);
+        outgoing_[i].ticket = ticket_of(ref.work, ref.slot, part);
+        outgoing_[i].event = &event(ref);
+        if (kept != i) outgoing_[kept] = std::move(outgoing_[i]);
+        ++kept;
+    }
+    outgoing_.resize(error.empty() ? kept : first);
+    if (!error.empty()) {
+        fail(ref, error, Failure::Kind::dead);
+        return false;
+    }
+    it.parts = static_cast<std::uint16_t>(kept - first);
+    in_flight_ += it.parts;
+    if (it.parts == 0) it.state = State::done;
+    return it.parts > 0;
+}
+
+void Dispatcher::send() {
+    if (outgoing_.empty()) return;
+    sink_.send(outgoing_);
+    outgoing_.clear();
+}
+
+void Dispatcher::take(const Delivery& delivery, Time now) {
+    const Ref ref{delivery.ticket >> 32, static_cast<std::uint32_t>(delivery.ticket >> 8 & 0xffffff)};
+    const std::size_t part = delivery.ticket & 0xff;
+    Slot& it = slot(ref);
+    --in_flight_;
+    --it.parts;
+    if (delivery.verdict == Verdict::delivered) {
+        ++progress_;
+        failures_in_a_row_ = 0;
+        openings_ = 0;
+        open_until_.reset();
+        probing_ = false;
+        if (!trouble_.empty()) trouble_.clear();
+        if (part < 64) it.delivered_parts |= 1ULL << part;
+    } else {
+        it.failed = true;
+        it.error = delivery.error;
+        if (delivery.verdict == Verdict::rejected) {
+            it.rejected = true;
+            if (probing_) {  // it answers, so it is up
+                open_until_.reset();
+                probing_ = false;
+            }
+        } else {
+            it.retry_after = delivery.retry_after;
+            trouble_ = delivery.error;
+            if (++failures_in_a_row_ >= policy_.breaker_threshold || probing_) open_circuit(now);
+        }
+    }
+    if (it.parts == 0) landed(ref, now);
+}
+
+void Dispatcher::open_circuit(Time now) {
+    if (open_until_ && !probing_) return;
+    probing_ = false;
+    open_until_ = now + policy_.breaker.delay(++openings_, random_);
+}
+
+// All messages of an event have come back.
+void Dispatcher::landed(Ref ref, Time now) {
+    Slot& it = slot(ref);
+    if (it.failed && !it.rejected && !tracking_) start_tracking();
+    const std::string name = tracking_ || it.failed ? lane_of(ref) : std::string();
+    if (tracking_) {
+        const auto found = lanes_.find(name);
+        if (found != lanes_.end() && found->second.flying > 0) --found->second.flying;
+    }
+    if (!it.failed) {
+        it.state = State::done;
+        std::string().swap(it.storage);
+        ++counts_.delivered;
+        if (on_delivered_) on_delivered_(event(ref));
+    } else if (it.rejected) {
+        fail(ref, it.error, Failure::Kind::dead);
+    } else if (held(ref)) {
+        fail(ref, {}, Failure::Kind::blocked);
+    } else {
+        retry(ref, name, now);
+    }
+    if (tracking_) offer(name, now);
+}
+
+// Let it go first in its lane again, after a while; or give up for now.
+void Dispatcher::retry(Ref ref, const std::string& name, Time now) {
+    Slot& it = slot(ref);
+    it.state = State::waiting;
+    it.failed = false;
+    ++counts_.retried;
+    Lane& lane = lanes_[name];
+    // Those behind a failed one fail with it: that is not their fault either.
+    if (progress_ != it.progress && (lane.waiting.empty() || ref < lane.waiting.front())) ++it.attempts;
+    it.progress = progress_;
+    if (it.attempts >= policy_.attempts) return fail(ref, it.error, Failure::Kind::retry);
+    lane.waiting.insert(std::lower_bound(lane.waiting.begin(), lane.waiting.end(), ref), ref);
+    lane.failed = lane.flying > 0;
+    lane.not_before = std::max(lane.not_before, now + std::max(policy_.backoff.delay(it.tries, random_),
+                                                               it.retry_after.value_or(0ms)));
+}
+
+// Give an event up: it will be parked.
+void Dispatcher::fail(Ref ref, std::string error, Failure::Kind kind) {
+    const Event& failed = event(ref);
+    if (kind == Failure::Kind::dead && policy_.on_poison == OnPoison::halt)
+        throw Halted("event " + std::string(failed.source_id) + " cannot be delivered: " + error,
+                     "mend it or its destination, or set on_poison to park or block_key");
+    Slot& it = slot(ref);
+    it.state = State::done;
+    std::string().swap(it.storage);
+    auto& failures = work(ref.work).failures;
+    const auto place =
+        std::upper_bound(failures.begin(), failures.end(), &failed,
+                         [](const Event* event, const Failure& other) { return event < other.event; });
+    const Failure& noted = *failures.insert(place, {&failed, std::move(error), kind});
+    ++(kind == Failure::Kind::dead    ? counts_.dead
+       : kind == Failure::Kind::retry ? counts_.parked
+                                      : counts_.blocked);
+    if (on_failure_ && kind != Failure::Kind::blocked) on_failure_(noted);
+    const bool holds = kind != Failure::Kind::dead || policy_.on_poison == OnPoison::block_key;
+    if (keyed(ref) && holds) hold_back(ref);
+}
+
+// Let no later event of the key overtake one that is parked.
+void Dispatcher::hold_back(Ref ref) {
+    const std::string name = lane_of(ref);
+    Hold& hold = held_[name];
+    hold.work = ref.work;
+    ++hold.unsettled;
+    const auto found = lanes_.find(name);
+    if (found == lanes_.end()) return;
+    std::deque<Ref> behind;
+    for (const Ref other : found->second.waiting)
+        if (other > ref) behind.push_back(other);
+    std::erase_if(found->second.waiting, [ref](Ref other) { return other > ref; });
+    for (const Ref other : behind) {
+        if (work(other.work).batch->parked && other.work != ref.work) {
+            found->second.waiting.push_back(
+                other);  // it was leased after this one was parked: it is its turn
+        } else {
+            fail(other, {}, Failure::Kind::blocked);
+        }
+    }
+}
+
+// From the first failure on it must be known what flies of each key.
+void Dispatcher::start_tracking() {
+    tracking_ = true;
+    tracked_since_ = Clock::now();
+    for (auto& it : works_)
+        for (std::uint32_t i = 0; i < it.slots.size(); ++i) {
+            const Ref ref{it.sequence, i};
+            if (it.slots[i].state == State::flying && keyed(ref)) ++lanes_[lane_of(ref)].flying;
+        }
+}
+
+// Once nothing waits any more, messages go as they come again.
+void Dispatcher::stop_tracking(Time now) {
+    tracked_since_ = now;
+    if (std::any_of(lanes_.begin(), lanes_.end(),
+                    [](const auto& entry) { return !entry.second.waiting.empty(); }))
+        return;
+    lanes_.clear();
+    ready_.clear();
+    timers_ = {};
+    tracking_ = false;
+}
+
+// Put a lane where it belongs: among those that may send, on the clock, or away.
+void Dispatcher::offer(const std::string& name, Time now) {
+    const auto found = lanes_.find(name);
+    if (found == lanes_.end()) return;
+    Lane& lane = found->second;
+    if (lane.flying == 0) lane.failed = false;
+    if (lane.waiting.empty()) {
+        if (lane.flying == 0) lanes_.erase(found);
+    } else if (!lane.failed && !lane.queued && (!one_per_key_ || lane.flying == 0)) {
+        if (now >= lane.not_before) {
+            lane.queued = true;
+            ready_.push_back(name);
+        } else {
+            timers_.emplace(lane.not_before, name);
+        }
+    }
+}
+
+void Dispatcher::wake(Time now) {
+    while (!timers_.empty() && timers_.top().first <= now) {
+        const std::string name = timers_.top().second;
+        timers_.pop();
+        offer(name, now);
+    }
+}
+
+// Settle what is done from the beginning on.
+void Dispatcher::settle() {
+    while (!works_.empty()) {
+        Work& first = works_.front();
+        settle_work(first);
+        if (first.settled < first.slots.size()) return;
+        bytes_ -= first.batch->bytes;
+        works_.pop_front();
+        if (cursor_ > 0) {
+            --cursor_;
+        } else {
+            cursor_slot_ = 0;
+        }
+    }
+}
+
+void Dispatcher::settle_work(Work& it) {
+    const std::size_t before = it.settled;
+    while (it.settled < it.slots.size() && it.slots[it.settled].state == State::done) ++it.settled;
+    if (it.settled == before && !it.slots.empty()) return;
+    const Event* end = it.batch->events.data() + it.settled;
+    auto split = std::find_if(it.failures.begin(), it.failures.end(),
+                              [end](const Failure& f) { return f.event >= end; });
+    std::vector<Failure> failures(std::make_move_iterator(it.failures.begin()),
+                                  std::make_move_iterator(split));
+    it.failures.erase(it.failures.begin(), split);
+    if (!failures.empty()) {
+        ++parks_;
+        for (const auto& failure : failures) {
+            const Ref ref{it.sequence, static_cast<std::uint32_t>(failure.event - it.batch->events.data())};
+            const auto found = keyed(ref) ? held_.find(lane_of(ref)) : held_.end();
+            const bool holds =
+                failure.kind != Failure::Kind::dead || policy_.on_poison == OnPoison::block_key;
+            if (found == held_.end() || !holds) continue;
+            --found->second.unsettled;
+            found->second.park = parks_;
+        }
+    }
+    checkpoint_.settle(it.batch, it.settled, std::move(failures));
+}
+
+}  // namespace baton::relay

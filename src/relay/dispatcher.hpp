@@ -1,0 +1,204 @@
+#pragma once
+// Carries batches through a sink: sends in order of keys, keeps a bounded number in flight, tries again what
+// failed for now, and settles each batch from its beginning.
+//
+// Keys. While nothing fails and the sink keeps order by itself, messages are sent as they come. Otherwise the
+// messages of one key wait in a lane: one flies at a time (or several, where the sink lets a failure take the
+// later ones with it), and a failed one goes first again. Attempts. An attempt counts against an event only
+// when the sink took something else meanwhile: a sink that takes nothing is down, and that is no event's
+// fault. An event that used up its attempts is parked; in an ordered group those of its key behind it too.
+// Circuit breaker. After several failures in a row nothing is sent for a while, then one message as a probe.
+//
+// One thread. Time comes in as an argument, so that tests need not wait.
+
+#include <deque>
+#include <queue>
+#include <random>
+#include <unordered_map>
+
+#include "base/backoff.hpp"
+#include "baton/error.hpp"
+#include "relay/io.hpp"
+
+namespace baton::relay {
+
+enum class OnPoison { park, block_key, halt };
+
+struct Policy {
+    std::size_t max_in_flight = 5000;
+    unsigned attempts = 8;            // in a row, before an event is parked
+    Backoff backoff;                  // between them
+    unsigned breaker_threshold = 10;  // failures in a row that open the circuit
+    Backoff breaker{milliseconds(500), milliseconds(30000)};
+    OnPoison on_poison = OnPoison::park;
+    double rate = 0;  // events per second, 0: as fast as it goes
+};
+
+// A poison message has halted the pipeline, because its policy says so.
+class Halted : public Error {
+  public:
+    using Error::Error;
+};
+
+// What becomes of an event on its way into messages.
+struct Transformer {
+    std::function<bool(const Event&)> wants;
+    // Append the event's messages; bodies may lie in the text. Throws Error when it can never be sent.
+    std::function<void(const Event&, std::vector<Message>&, std::string&)> render;
+};
+
+struct Counts {
+    std::uint64_t delivered = 0;  // events
+    std::uint64_t filtered = 0;
+    std::uint64_t retried = 0;  // messages that were sent again
+    std::uint64_t parked = 0;
+    std::uint64_t dead = 0;
+    std::uint64_t blocked = 0;
+};
+
+class Dispatcher {
+  public:
+    using Clock = std::chrono::steady_clock;
+    using Time = Clock::time_point;
+    // Told about each event that the sink could not take, before it is settled.
+    using OnFailure = std::function<void(const Failure&)>;
+    using OnDelivered = std::function<void(const Event&)>;
+
+    Dispatcher(Sink& sink, Checkpoint& checkpoint, Transformer transformer, Policy policy, bool ordered);
+
+    void add(BatchPtr batch);
+    // Send what may go, take what has become known (waiting up to `patience` when something is in flight),
+    // settle. Throws Halted.
+    void step(Time now, milliseconds patience);
+    // Send no more; step() still takes what comes back.
+    void stop_sending() { sending_ = false; }
+
+    bool has_room() const { return cursor_ == works_.size() && in_flight_ < policy_.max_in_flight; }
+    bool idle() const { return works_.empty(); }
+    std::size_t in_flight() const { return in_flight_; }
+    std::size_t bytes() const { return bytes_; }
+    std::size_t waiting() const;  // events that are not settled
+    // When step() has something to do again, if nothing comes from outside.
+    std::optional<Time> next_timer() const;
+    const Counts& counts() const { return counts_; }
+    // Why nothing is being sent now; empty when all is well.
+    const std::string& trouble() const { return trouble_; }
+    bool circuit_open() const { return open_until_.has_value(); }
+
+    void on_failure(OnFailure handler) { on_failure_ = std::move(handler); }
+    void on_delivered(OnDelivered handler) { on_delivered_ = std::move(handler); }
+
+  private:
+    enum class State : std::uint8_t { waiting, flying, done };
+    struct Slot {
+        State state = State::waiting;
+        std::uint16_t parts = 0;            // messages of it that are in flight
+        std::uint16_t attempts = 0;         // that count against it
+        std::uint16_t tries = 0;            // that were made
+        bool failed = false;                // one of its messages came back
+        bool rejected = false;              // ... for good
+        std::uint64_t delivered_parts = 0;  // a bit for each message that need not be sent again
+        std::uint64_t progress = 0;         // how much was delivered when it failed last
+        std::string error;
+        std::string storage;
+        std::optional<milliseconds> retry_after;
+    };
+    struct Work {
+        BatchPtr batch;
+        std::vector<Slot> slots;
+        std::size_t settled = 0;
+        std::vector<Failure> failures;  // of the part that is not settled yet, in order
+        std::uint64_t sequence = 0;
+    };
+    struct Ref {
+        std::uint64_t work;
+        std::uint32_t slot;
+        auto operator<=>(const Ref&) const = default;
+    };
+    struct Lane {
+        std::deque<Ref> waiting;
+        std::size_t flying = 0;
+        bool failed = false;  // waits until nothing of it flies, then begins again
+        Time not_before{};
+        bool queued = false;  // in ready_
+    };
+    // A key whose events are parked, and that therefore may not be sent from batches that were read before.
+    struct Hold {
+        std::uint64_t work = 0;     // the latest batch in which one of them failed
+        std::size_t unsettled = 0;  // of its events, how many are still to be parked
+        std::uint64_t park = 0;     // number of the latest settle() call that parked one
+    };
+    using Timer = std::pair<Time, std::string>;  // a lane by its name
+
+    Work& work(std::uint64_t sequence) { return works_[sequence - works_.front().sequence]; }
+    Slot& slot(Ref ref) { return work(ref.work).slots[ref.slot]; }
+    const Event& event(Ref ref) { return work(ref.work).batch->events[ref.slot]; }
+    // Its key where order matters; an event without one has a lane of its own.
+    std::string lane_of(Ref ref);
+    bool keyed(Ref ref) { return ordered_ && !event(ref).key().empty(); }
+    bool held(Ref ref);
+
+    bool room(Time now);
+    void fill(Time now);
+    void fill_from_lanes(Time now);
+    void fill_from_batches(Time now);
+    void enter_batch(const Batch& batch);
+    void route(Ref ref, Time now);
+    void launch(Ref ref, Lane* lane);
+    bool render(Ref ref);
+    void send();
+
+    void take(const Delivery& delivery, Time now);
+    void landed(Ref ref, Time now);
+    void retry(Ref ref, const std::string& name, Time now);
+    void fail(Ref ref, std::string error, Failure::Kind kind);
+    void hold_back(Ref ref);
+    void open_circuit(Time now);
+
+    void start_tracking();
+    void stop_tracking(Time now);
+    void offer(const std::string& name, Time now);
+    void wake(Time now);
+    void settle();
+    void settle_work(Work& work);
+
+    Sink& sink_;
+    Checkpoint& checkpoint_;
+    Transformer transformer_;
+    Policy policy_;
+    const bool ordered_;
+    const bool one_per_key_;
+    const std::size_t max_message_bytes_;
+    bool tracking_;  // lanes know what flies
+    Time tracked_since_{};
+    bool sending_ = true;
+
+    std::deque<Work> works_;
+    std::uint64_t next_work_ = 1;
+    std::size_t cursor_ = 0;  // the work from which events are taken next, an index into works_
+    std::size_t cursor_slot_ = 0;
+    std::unordered_map<std::string, Lane> lanes_;
+    std::deque<std::string> ready_;  // keys of lanes that may send
+    std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
+    std::unordered_map<std::string, Hold> held_;
+    std::uint64_t parks_ = 0;
+    std::vector<Message> outgoing_;
+    std::vector<Delivery> deliveries_;
+    std::size_t in_flight_ = 0;  // messages
+    std::size_t bytes_ = 0;
+
+    unsigned failures_in_a_row_ = 0;
+    unsigned openings_ = 0;
+    std::optional<Time> open_until_;
+    bool probing_ = false;
+    std::uint64_t progress_ = 0;  // messages delivered
+    double tokens_ = 0;
+    Time tokens_at_{};
+    std::string trouble_;
+    Counts counts_;
+    OnFailure on_failure_;
+    OnDelivered on_delivered_;
+    std::mt19937_64 random_{std::random_device{}()};
+};
+
+}  // namespace baton::relay

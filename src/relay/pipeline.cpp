@@ -1,0 +1,269 @@
+#include "relay/pipeline.hpp"
+
+#include <algorithm>
+
+namespace baton::relay {
+
+using namespace std::chrono_literals;
+
+const char* name_of(PipelineState state) {
+    constexpr const char* names[] = {"starting", "standby", "running", "retrying", "halted", "stopped"};
+    return names[static_cast<std::size_t>(state)];
+}
+
+// What the two threads of a session share.
+struct Pipeline::Session {
+    std::unique_ptr<Feed> feed;
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::deque<BatchPtr> queue;
+    std::size_t queued_bytes = 0;
+    std::atomic<std::size_t> taken_bytes{0};  // with the dispatcher
+    std::atomic<std::uint64_t> read{0};
+    bool stop_reading = false;
+    bool finished = false;   // everything is settled and written: the source may be given back
+    bool abandoned = false;  // ... or nothing more is to be done
+    std::exception_ptr failure;
+
+    bool failed() {
+        const std::lock_guard lock(mutex);
+        return failure != nullptr;
+    }
+    void rethrow() {
+        const std::lock_guard lock(mutex);
+        if (failure) std::rethrow_exception(failure);
+    }
+};
+
+namespace {
+
+Counts sum(const Counts& a, const Counts& b) {
+    return {a.delivered + b.delivered, a.filtered + b.filtered, a.retried + b.retried,
+            a.parked + b.parked,       a.dead + b.dead,         a.blocked + b.blocked};
+}
+
+}  // namespace
+
+Pipeline::Pipeline(PipelineParts parts) : parts_(std::move(parts)) {
+    status_.name = parts_.name;
+}
+
+Pipeline::~Pipeline() {
+    request_stop();
+    join();
+}
+
+void Pipeline::start() {
+    thread_ = std::thread([this] { run(); });
+}
+
+void Pipeline::request_stop() {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    wanted_.notify_all();
+    if (session_ != nullptr) session_->feed->interrupt();
+}
+
+void Pipeline::join() {
+    if (thread_.joinable()) thread_.join();
+}
+
+PipelineStatus Pipeline::status() const {
+    const std::lock_guard lock(mutex_);
+    return status_;
+}
+
+void Pipeline::enter(PipelineState state, const std::string& detail) {
+    PipelineStatus changed;
+    {
+        const std::lock_guard lock(mutex_);
+        if (status_.state == state && status_.detail == detail) return;
+        status_.state = state;
+        status_.detail = detail;
+        changed = status_;
+    }
+    if (parts_.on_state) parts_.on_state(changed);
+}
+
+void Pipeline::pause(milliseconds time) {
+    std::unique_lock lock(mutex_);
+    wanted_.wait_for(lock, time, [this] { return stopping_.load(); });
+}
+
+// Hold one session after another until a stop is asked for.
+void Pipeline::run() {
+    unsigned failures = 0;
+    while (!stopping_) {
+        const auto began = Clock::now();
+        try {
+            if (!hold_session()) {
+                const auto interval = parts_.standby_interval;
+                pause(interval / 2 + interval * static_cast<int>(random_() % 100) / 200);
+            }
+            failures = 0;
+        } catch (const Halted& error) {
+            enter(PipelineState::halted, error.what());
+            std::unique_lock lock(mutex_);
+            wanted_.wait(lock, [this] { return stopping_.load(); });
+        } catch (const std::exception& error) {
+            if (stopping_) break;
+            if (Clock::now() - began > 60s) failures = 0;
+            enter(PipelineState::retrying, error.what());
+            pause(parts_.reconnect.delay(++failures, random_));
+        }
+    }
+    enter(PipelineState::stopped);
+    ended_ = true;
+}
+
+bool Pipeline::hold_session() {
+    Session session;
+    std::string holder;
+    session.feed = parts_.open_source(holder);
+    if (!session.feed) {
+        enter(PipelineState::standby, holder);
+        return false;
+    }
+    // The sink goes before the batches that its messages look into.
+    std::unique_ptr<Sink> sink = parts_.open_sink();
+    Dispatcher dispatcher(*sink, *session.feed, parts_.transformer, parts_.policy, session.feed->ordered());
+    dispatcher.on_failure(parts_.on_failure);
+    dispatcher.on_delivered(parts_.on_delivered);
+    {
+        const std::lock_guard lock(mutex_);
+        session_ = &session;
+        ++status_.sessions;
+    }
+    enter(PipelineState::running);
+    std::thread reader([this, &session] { read_on(session); });
+    std::exception_ptr failure;
+    try {
+        send_on(session, dispatcher);
+    } catch (...) {
+        failure = std::current_exception();
+    }
+    {
+        const std::lock_guard lock(session.mutex);
+        session.abandoned = failure != nullptr;
+        session.finished = true;
+        session.stop_reading = true;
+    }
+    session.feed->interrupt();
+    reader.join();
+    {
+        const std::lock_guard lock(mutex_);
+        session_ = nullptr;
+        before_ = sum(before_, dispatcher.counts());
+        read_before_ += session.read;
+        status_.in_flight = status_.buffered = status_.buffered_bytes = 0;
+    }
+    sink.reset();
+    if (failure) std::rethrow_exception(failure);
+    session.rethrow();
+    return true;
+}
+
+// The reader's thread: read while there is room, and tend the source meanwhile and until the end.
+void Pipeline::read_on(Session& session) {
+    try {
+        for (;;) {
+            bool room = false;
+            {
+                const std::lock_guard lock(session.mutex);
+                if (session.finished) break;
+                room = !session.stop_reading && !stopping_ &&
+                       session.queued_bytes + session.taken_bytes < parts_.max_bytes;
+            }
+            if (!room) {
+                session.feed->tend(20ms);
+                continue;
+            }
+            if (BatchPtr batch = session.feed->read(500ms)) {
+                session.read += batch->events.size();
+                const std::lock_guard lock(session.mutex);
+                session.queued_bytes += batch->bytes;
+                session.queue.push_back(std::move(batch));
+                session.changed.notify_one();
+            }
+        }
+        if (!session.abandoned) session.feed->close();
+    } catch (...) {
+        const std::lock_guard lock(session.mutex);
+        session.failure = std::current_exception();
+        session.changed.notify_one();
+    }
+}
+
+// The sink's thread: until a stop is asked for, or something breaks.
+void Pipeline::send_on(Session& session, Dispatcher& dispatcher) {
+    while (!stopping_) {
+        session.rethrow();
+        take_batches(session, dispatcher);
+        if (dispatcher.idle() || !session.feed->may_send()) {
+            idle(session, dispatcher);
+            continue;
+        }
+        dispatcher.step(Clock::now(), dispatcher.has_room() ? 2ms : 20ms);
+        if (dispatcher.in_flight() == 0 && !dispatcher.idle()) idle(session, dispatcher);
+        publish(session, dispatcher);
+    }
+    drain(session, dispatcher);
+}
+
+// Let what is in flight come home, and write the last position.
+void Pipeline::drain(Session& session, Dispatcher& dispatcher) {
+    dispatcher.stop_sending();
+    const auto deadline = Clock::now() + parts_.drain_limit;
+    while (dispatcher.in_flight() > 0 && Clock::now() < deadline) {
+        session.rethrow();
+        dispatcher.step(Clock::now(), 20ms);
+    }
+    publish(session, dispatcher);
+    session.feed->flush();
+}
+
+void Pipeline::take_batches(Session& session, Dispatcher& dispatcher) {
+    while (dispatcher.has_room()) {
+        BatchPtr batch;
+        {
+            const std::lock_guard lock(session.mutex);
+            if (session.queue.empty()) break;
+            batch = std::move(session.queue.front());
+            session.queue.pop_front();
+            session.queued_bytes -= batch->bytes;
+            session.taken_bytes += batch->bytes;
+        }
+        dispatcher.add(std::move(batch));
+        dispatcher.step(Clock::now(), 0ms);
+    }
+    session.taken_bytes = dispatcher.bytes();
+}
+
+// Wait for a batch, or for the dispatcher's clock.
+void Pipeline::idle(Session& session, Dispatcher& dispatcher) {
+    publish(session, dispatcher);
+    auto until = Clock::now() + 200ms;
+    if (!session.feed->may_send()) {
+        until = Clock::now() + 5ms;
+    } else if (const auto timer = dispatcher.next_timer(); timer && !dispatcher.idle()) {
+        until = std::min(until, *timer);
+    }
+    std::unique_lock lock(session.mutex);
+    session.changed.wait_until(lock, until, [&] {
+        return (!session.queue.empty() && dispatcher.has_room()) || session.failure != nullptr ||
+               stopping_.load();
+    });
+}
+
+void Pipeline::publish(const Session& session, const Dispatcher& dispatcher) {
+    const std::lock_guard lock(mutex_);
+    status_.counts = sum(before_, dispatcher.counts());
+    status_.read = read_before_ + session.read;
+    status_.in_flight = dispatcher.in_flight();
+    status_.buffered = dispatcher.waiting();
+    status_.buffered_bytes = dispatcher.bytes() + session.queued_bytes;
+    status_.circuit_open = dispatcher.circuit_open();
+    status_.trouble = dispatcher.trouble();
+}
+
+}  // namespace baton::relay

@@ -1,0 +1,97 @@
+#pragma once
+// One pipeline: a source, a sink and what happens between them, for as long as it is wanted.
+//
+//   reader thread:  source -> bounded queue          sink thread:  queue -> dispatcher -> sink, checkpoint
+//
+// A session lasts as long as the source is ours and the connections hold. When one ends, the pipeline waits a
+// little, makes source and sink anew and goes on from the last checkpoint. While another relay owns the
+// source it stands by.
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "relay/dispatcher.hpp"
+
+namespace baton::relay {
+
+enum class PipelineState { starting, standby, running, retrying, halted, stopped };
+const char* name_of(PipelineState state);
+
+struct PipelineStatus {
+    std::string name;
+    PipelineState state = PipelineState::starting;
+    std::string detail;  // why, in words
+    Counts counts;
+    std::uint64_t read = 0;
+    std::uint64_t bytes = 0;  // of payload delivered
+    std::uint64_t sessions = 0;
+    std::size_t in_flight = 0;
+    std::size_t buffered = 0;  // events read and not settled
+    std::size_t buffered_bytes = 0;
+    bool circuit_open = false;
+    std::string trouble;  // what hinders the sink
+};
+
+struct PipelineParts {
+    std::string name;
+    // Make the source; null when somebody else has it, `holder` then says who.
+    std::function<std::unique_ptr<Feed>(std::string& holder)> open_source;
+    std::function<std::unique_ptr<Sink>()> open_sink;
+    Transformer transformer;
+    Policy policy;
+    std::size_t max_bytes = 32 << 20;     // of events read and not settled
+    milliseconds standby_interval{2000};  // how often it is tried to take over
+    milliseconds drain_limit{10000};
+    Backoff reconnect{milliseconds(200), milliseconds(15000)};
+    std::function<void(const PipelineStatus&)> on_state;  // once per change of state
+    Dispatcher::OnFailure on_failure;
+    Dispatcher::OnDelivered on_delivered;
+};
+
+class Pipeline {
+  public:
+    explicit Pipeline(PipelineParts parts);
+    ~Pipeline();
+    Pipeline(const Pipeline&) = delete;
+    Pipeline& operator=(const Pipeline&) = delete;
+
+    void start();
+    // Ask it to drain and end; returns at once.
+    void request_stop();
+    // Wait until it has ended.
+    void join();
+    bool ended() const { return ended_; }
+
+    PipelineStatus status() const;
+
+  private:
+    using Clock = Dispatcher::Clock;
+    struct Session;
+
+    void run();
+    bool hold_session();  // false when the source belongs to somebody else
+    void read_on(Session& session);
+    void send_on(Session& session, Dispatcher& dispatcher);
+    void drain(Session& session, Dispatcher& dispatcher);
+    void take_batches(Session& session, Dispatcher& dispatcher);
+    void idle(Session& session, Dispatcher& dispatcher);
+    void publish(const Session& session, const Dispatcher& dispatcher);
+    void enter(PipelineState state, const std::string& detail = {});
+    void pause(milliseconds time);
+
+    PipelineParts parts_;
+    std::thread thread_;
+    std::atomic<bool> stopping_{false};
+    std::atomic<bool> ended_{false};
+    mutable std::mutex mutex_;
+    std::condition_variable wanted_;
+    PipelineStatus status_;
+    Counts before_;  // of earlier sessions
+    std::uint64_t read_before_ = 0;
+    Session* session_ = nullptr;
+    std::mt19937_64 random_{std::random_device{}()};
+};
+
+}  // namespace baton::relay

@@ -1,0 +1,132 @@
+#include "sources/doorbell.hpp"
+
+#include <algorithm>
+
+namespace baton::sources {
+
+using namespace std::chrono_literals;
+using postgres::Connection;
+
+namespace {
+
+// A few commits ring nowhere: look at least this often.
+constexpr auto safety_look = 5s;
+
+// Waits in the server, on a value that changes with every commit.
+class Bell final : public Doorbell {
+  public:
+    Bell(const std::string& conninfo, std::string outbox)
+        : db_(conninfo, "baton relay waiting"), outbox_(std::move(outbox)) {
+        value_ = db_.value("select baton.doorbell_value($1)", {outbox_});
+    }
+
+    milliseconds arm() override {
+        if (!calling_) {
+            const char* values[] = {outbox_.c_str(), value_.c_str()};
+            if (PQsendQueryParams(db_.native(), "call baton.wait_for_events($1, $2, '30 s')", 2, nullptr,
+                                  values, nullptr, nullptr, 0) != 1)
+                throw ConnectionError(PQerrorMessage(db_.native()));
+            calling_ = true;
+        }
+        return safety_look;
+    }
+
+    int wakeup() const override { return PQsocket(db_.native()); }
+
+    bool rung() override {
+        if (PQconsumeInput(db_.native()) == 0) throw ConnectionError(PQerrorMessage(db_.native()));
+        bool ended = false;
+        while (calling_ && PQisBusy(db_.native()) == 0) {
+            PGresult* raw = PQgetResult(db_.native());
+            if (raw == nullptr) {
+                calling_ = false;
+            } else {
+                value_ = db_.check(raw).text(0, 0);
+                ended = true;
+            }
+        }
+        return ended;
+    }
+
+  private:
+    Connection db_;
+    std::string outbox_;
+    std::string value_;  // as it was before the last look
+    bool calling_ = false;
+};
+
+// Announces its sleep, so that writers notify; sql/doorbell_plain.sql has the protocol.
+class Notified final : public Doorbell {
+  public:
+    Notified(const std::string& conninfo, std::string outbox, std::string reader)
+        : db_(conninfo, "baton relay waiting"), outbox_(std::move(outbox)), reader_(std::move(reader)) {
+        db_.exec("listen " +
+                 db_.escape_identifier(db_.value("select baton.doorbell_channel($1::regclass)", {outbox_})));
+    }
+
+    milliseconds arm() override {
+        const auto now = std::chrono::steady_clock::now();
+        if (state_ == State::awake || now > announced_at_ + 60s) {
+            db_.query("select baton.announce_sleep($1, $2)", {outbox_, reader_});
+            announced_at_ = now;
+            state_ = State::announced;
+        }
+        if (state_ == State::announced) {
+            if (db_.value("select baton.sleep_settled($1)", {outbox_}) != "t") return 5ms;
+            state_ = State::settled;
+            return 0ms;  // look once more
+        }
+        state_ = State::asleep;
+        return safety_look;
+    }
+
+    void found() override {
+        if (state_ == State::awake) return;
+        db_.query("select baton.end_sleep($1, $2)", {outbox_, reader_});
+        state_ = State::awake;
+    }
+
+    int wakeup() const override { return PQsocket(db_.native()); }
+    bool rung() override { return !db_.take_notifications().empty(); }
+
+  private:
+    enum class State { awake, announced, settled, asleep };
+
+    Connection db_;
+    std::string outbox_;
+    std::string reader_;
+    State state_ = State::awake;
+    std::chrono::steady_clock::time_point announced_at_{};
+};
+
+// Looks again and again, less often the longer nothing comes.
+class Polling final : public Doorbell {
+  public:
+    milliseconds arm() override {
+        nap_ = std::min<milliseconds>(nap_ * 2, 100ms);
+        return nap_;
+    }
+    void found() override { nap_ = 1ms; }
+
+  private:
+    milliseconds nap_{1};
+};
+
+}  // namespace
+
+bool is_pooled(Connection& connection) {
+    return connection.value("select pg_backend_pid()") != std::to_string(connection.backend_pid());
+}
+
+std::unique_ptr<Doorbell> make_doorbell(const std::string& conninfo, const std::string& outbox,
+                                        const std::string& reader, std::string kind) {
+    if (kind == "auto") {
+        Connection db(conninfo, "baton relay");
+        kind = is_pooled(db) ? "poll" : db.value("select baton.doorbell_kind()");
+    }
+    if (kind == "bell") return std::make_unique<Bell>(conninfo, outbox);
+    if (kind == "notify") return std::make_unique<Notified>(conninfo, outbox, reader);
+    return std::make_unique<Polling>();
+}
+
+}  // namespace baton::sources

@@ -1,0 +1,42 @@
+#pragma once
+// Events as the server sent them in binary form, and the place in the log up to which they reach.
+
+#include <optional>
+#include <string>
+
+#include "postgres/result.hpp"
+#include "relay/io.hpp"
+
+namespace baton::sources {
+
+// A window of a group (sql/window.sql), as the relay needs it for reading and for writing its position.
+struct Window {
+    std::string literal;  // the whole row, to be handed back as it is
+    std::string era;
+    std::string seen;
+    std::string sight;
+    std::string late;
+    std::int64_t number = 0;
+    std::optional<std::int64_t> first_id;
+    std::optional<std::int64_t> last_id;
+
+    bool has_late() const { return late != "{}"; }
+};
+
+struct OutboxBatch : relay::Batch {
+    // Read the columns of baton.relay_columns(), with the attempt behind them when `parked`.
+    OutboxBatch(postgres::Result rows, PayloadKind kind, bool from_jsonb, bool parked);
+
+    // Drop the events with these ids: they are parked.
+    void leave_out(const std::vector<std::int64_t>& ids);
+
+    postgres::Result rows;
+    std::string texts;                          // values that the server sends in another form than text
+    std::shared_ptr<const Window> window;       // null for parked events
+    std::int64_t after_id = 0;                  // where the position is when all of it is settled
+    bool window_done = false;                   // ... and whether the window is exhausted then
+    std::vector<std::optional<Timestamp>> due;  // available_at of each row, while it is looked at
+    bool has_due = false;
+};
+
+}  // namespace baton::sources

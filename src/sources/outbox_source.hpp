@@ -1,0 +1,130 @@
+#pragma once
+// Events of an outbox group, read by a relay that owns the group alone, and the checkpoint that moves the
+// group's position.
+//
+// One work connection in pipeline mode: while a batch is handled the next read is under way, and positions
+// travel in the same pipe. A second connection waits for the doorbell. The thread that reads does all the
+// talking; settle() only leaves a note for it.
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+
+#include "postgres/pipe.hpp"
+#include "relay/io.hpp"
+#include "sources/doorbell.hpp"
+#include "sources/outbox_batch.hpp"
+
+namespace baton::sources {
+
+struct OutboxOptions {
+    std::string conninfo;
+    std::string group;
+    std::string owner;                  // this relay's name, unlike any other's
+    relay::milliseconds lease{15000};   // how long it takes until another relay may take over from a dead one
+    int batch = 1000;                   // events per read, at most
+    std::size_t batch_bytes = 4 << 20;  // fewer events are read when these would be larger
+    std::string wake_up = "auto";       // bell, notify or poll
+};
+
+// Another relay, or a consumer, has the group.
+struct Held {
+    std::string by;
+    std::string until;
+};
+
+class OutboxSource final : public relay::Feed {
+  public:
+    // Take the group. Null when somebody else has it; `held` then says who. Throws Error when that cannot be
+    // at all.
+    static std::unique_ptr<OutboxSource> take(const OutboxOptions& options, Held& held);
+    ~OutboxSource() override;
+
+    relay::BatchPtr read(relay::milliseconds patience) override;
+    void tend(relay::milliseconds patience) override;
+    void close() override;
+    void interrupt() override;
+    bool may_send() const override;
+    bool ordered() const override { return ordered_; }
+
+    void settle(const relay::BatchPtr& batch, std::size_t done,
+                std::vector<relay::Failure> failures) override;
+    void flush() override;
+
+  private:
+    using Clock = std::chrono::steady_clock;
+    using WindowPtr = std::shared_ptr<const Window>;
+    enum class Reading { nothing, opening, window, parked };  // what is under way in the pipe
+    struct Note {
+        std::shared_ptr<const OutboxBatch> batch;
+        std::size_t done;
+        std::vector<relay::Failure> failures;
+        std::uint64_t count;  // calls of settle() that it stands for
+    };
+
+    OutboxSource(const OutboxOptions& options, postgres::Connection connection,
+                 const postgres::Result& taken);
+
+    void ask();  // start the next read, when there is something to ask for
+    void open_window();
+    void read_window();
+    void read_parked();
+    void take_window(const postgres::Result& answer);
+    void take_rows(postgres::Result answer, bool late, int limit);
+    void flush_log();
+    void adapt_limit(const OutboxBatch& batch, int limit);
+    std::shared_ptr<OutboxBatch> finish(std::shared_ptr<OutboxBatch> batch);
+    void set_aside(OutboxBatch& batch);
+
+    void do_chores();  // write positions, renew
+    void write(const Note& note);
+    void settle_parked(const Note& note);
+    void park(const std::vector<relay::Failure>& failures);
+    void renew();
+    void wait(Clock::time_point until);  // for the server, the doorbell, a note or an interruption
+    template <class Step>
+    auto guarded(const Step& step);  // remember a failure, so that flush() need not wait for ever
+
+    OutboxOptions options_;
+    bool pooled_ = false;
+    postgres::Pipe pipe_;
+    std::unique_ptr<Doorbell> doorbell_;
+    int wake_fd_ = -1;
+
+    std::string group_id_, epoch_, relation_;
+    bool ordered_ = true;
+    PayloadKind payload_kind_ = PayloadKind::json;
+    bool from_jsonb_ = false;
+    std::string late_sql_, fresh_sql_, parked_sql_;
+
+    // where reading stands
+    std::string era_, seen_;
+    WindowPtr window_;
+    std::int64_t window_number_ = 0;
+    std::int64_t after_id_ = 0;
+    int limit_;
+    std::uint64_t next_number_ = 1;
+    Reading reading_ = Reading::nothing;
+    std::shared_ptr<OutboxBatch> arrived_;
+    bool found_nothing_ = false;
+    std::optional<Clock::time_point> sleep_until_;
+    std::int64_t parked_upto_ = 0;
+    bool blocking_ = true;
+    std::optional<Clock::time_point> parked_due_;
+    std::uint64_t parks_ = 0;  // calls of settle() with failures that were sent to the server
+    Clock::time_point renew_at_{};
+    std::uint64_t parked_batch_ = 0;  // the parked batch at hand
+    std::size_t parked_done_ = 0;
+
+    // shared with the thread that settles
+    mutable std::mutex mutex_;
+    std::condition_variable written_;
+    std::vector<Note> notes_;
+    std::uint64_t settled_ = 0;  // calls of settle()
+    std::uint64_t durable_ = 0;  // of those, how many are committed
+    std::string failure_;
+    std::atomic<bool> interrupted_{false};
+    std::atomic<Clock::rep> lease_end_{0};
+};
+
+}  // namespace baton::sources
