@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "pg/role.hpp"
 #include "pg/spi.hpp"
 #include "pg/worker.hpp"
 #include "schedule_board.hpp"
