@@ -38,7 +38,7 @@ RabbitSettings read_settings(const relay::Settings& settings) {
     read.tls = read_tls(settings, url.scheme == "amqps");
     read.port = url.port != 0 ? url.port : (read.tls.on ? 5671 : 5672);
     read.user = settings.text("username", url.user.empty() ? "guest" : url.user);
-    read.password = settings.text("password", url.password.empty() ? "guest" : url.password);
+    read.password = settings.text("password", url.user.empty() ? "guest" : url.password);
     read.vhost = url.path.empty() ? "/" : url.path;
     read.exchange = settings.text("exchange", "");
     if (read.exchange.size() > 255) settings.refuse("exchange", "is longer than 255 bytes");
