@@ -195,7 +195,7 @@ void verify_era(Oid outbox) {
 
 void install() {
     if (process_shared_preload_libraries_in_progress)
-        pg::request_shared_memory(sizeof(Bells), [] { shared.get(); });
+        pg::request_shared_memory(sizeof(Bells), [] { shared.attach(); });
     pg::on_transaction_event(at_transaction_event);
     pg::observe_utility_statements({.before = nullptr, .after = after_utility_statement});
 }

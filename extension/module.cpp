@@ -2,6 +2,7 @@
 
 #include "doorbell.hpp"
 #include "pg/guard.hpp"
+#include "scheduler.hpp"
 #include "settings.hpp"
 
 extern "C" {
@@ -12,6 +13,7 @@ void _PG_init(void) {
     baton::pg::enter([] {
         baton::settings::define();
         baton::doorbell::install();
+        baton::scheduler::install();
     });
 }
 }

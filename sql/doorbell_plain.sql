@@ -113,6 +113,15 @@ language sql
 as $$ select baton.strike_sleeper(coalesce(pg_partition_root(outbox::regclass), outbox::regclass), reader) $$;
 comment on function baton.end_sleep(text, text) is 'tells writers that this reader is awake';
 
+-- Forget readers that died asleep.
+create function baton.forget_dead_sleepers()
+returns void
+language sql
+as $$ delete from baton.sleepers where until < clock_timestamp() $$;
+comment on function baton.forget_dead_sleepers() is 'deletes announcements whose time ran out';
+
+insert into baton.jobs (name, routine, every) values ('forget dead sleepers', 'baton.forget_dead_sleepers', '10 minutes');
+
 -- Return a value that changes whenever any transaction has finished: it says less than a bell, but misses nothing.
 create function baton.doorbell_value(outbox text)
 returns bigint

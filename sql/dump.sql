@@ -10,7 +10,8 @@ begin
          where c.relnamespace = 'baton'::regnamespace and c.relkind in ('r', 'S') and c.relpersistence = 'p'
            and c.relname <> all (filled_by_script)
     loop
-        perform pg_catalog.pg_extension_config_dump(relation.oid, '');
+        perform pg_catalog.pg_extension_config_dump(relation.oid,
+                    case relation.relname when 'jobs' then 'where not built_in' else '' end);
     end loop;
 end
 $$;

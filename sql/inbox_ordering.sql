@@ -52,7 +52,7 @@ comment on function baton.inbox_heads_sql(baton.inboxes, text, text, text) is 'r
 -- Write how an ordered inbox picks: messages without a place in a sequence (up to half of the batch), replayed ones,
 -- and the next one of each aggregate. The walk over aggregates starts at a random one, so that none is served
 -- before the others for ever and workers do not meet. The row in inbox_sequences decides who works on an aggregate.
--- A claim waits for nobody: rows that another transaction holds are passed over.
+-- Rows that another transaction holds are passed over; only the first claim of a new aggregate can be waited for.
 create function baton.inbox_pick_ordered_sql(it baton.inboxes, terms baton.inbox_terms)
 returns text
 language sql volatile

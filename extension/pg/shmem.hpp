@@ -8,7 +8,8 @@
 
 namespace baton::pg {
 
-// Request `size` bytes and have `attach` called when shared memory stands. Only while the server preloads.
+// Request `size` bytes and have `attach` called whenever shared memory was made. Only while the server
+// preloads.
 void request_shared_memory(Size size, void (*attach)());
 
 namespace detail {
@@ -23,16 +24,18 @@ class Shared {
   public:
     constexpr Shared(const char* name, void (*initialize)(Layout&)) : name_(name), initialize_(initialize) {}
 
-    // The structure, attached on first use; null when the server had no room left for it.
-    Layout* get() noexcept {
-        if (layout_ == nullptr && !refused_) {
-            current_initializer = initialize_;
-            layout_ = static_cast<Layout*>(detail::attach_shared(
-                name_, sizeof(Layout), [](void* raw) { current_initializer(*static_cast<Layout*>(raw)); }));
-            refused_ = layout_ == nullptr;
-        }
+    // Find or make the structure anew. After a crash the server makes shared memory again in the same
+    // process, so what was attached before is gone.
+    Layout* attach() noexcept {
+        current_initializer = initialize_;
+        layout_ = static_cast<Layout*>(detail::attach_shared(
+            name_, sizeof(Layout), [](void* raw) { current_initializer(*static_cast<Layout*>(raw)); }));
+        refused_ = layout_ == nullptr;
         return layout_;
     }
+
+    // The structure, attached on first use; null when the server had no room left for it.
+    Layout* get() noexcept { return layout_ == nullptr && !refused_ ? attach() : layout_; }
 
   private:
     static inline void (*current_initializer)(Layout&) = nullptr;

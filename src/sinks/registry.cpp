@@ -2,7 +2,13 @@
 
 #include "relay/transform.hpp"
 #include "sinks/file.hpp"
+#include "sinks/http.hpp"
+#include "sinks/kafka.hpp"
+#include "sinks/nats.hpp"
 #include "sinks/null.hpp"
+#include "sinks/rabbitmq.hpp"
+#include "sinks/redis.hpp"
+#include "sinks/sqs.hpp"
 #include "sinks/stdout.hpp"
 
 namespace baton::sinks {
@@ -10,7 +16,13 @@ namespace baton::sinks {
 const std::map<std::string, MakeSink>& registry() {
     static const std::map<std::string, MakeSink> sinks{
         {"file", make_file},
+        {"http", make_http},
+        {"kafka", make_kafka},
+        {"nats", make_nats},
         {"null", make_null},
+        {"rabbitmq", make_rabbitmq},
+        {"redis", make_redis},
+        {"sqs", make_sqs},
         {"stdout", make_stdout},
     };
     return sinks;

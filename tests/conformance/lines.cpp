@@ -7,8 +7,6 @@
 
 namespace baton::test {
 
-namespace {
-
 std::string decode_base64(const std::string& text) {
     const std::string alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     std::string bytes;
@@ -25,6 +23,8 @@ std::string decode_base64(const std::string& text) {
     }
     return bytes;
 }
+
+namespace {
 
 // Cut the value of "body" out of the line as it stands: a parsed one would lose its spaces.
 std::string body_of(const nlohmann::json& object, const std::string& line) {

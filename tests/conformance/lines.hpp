@@ -13,4 +13,6 @@ namespace baton::test {
 std::vector<Received> read_lines(const std::filesystem::path& path,
                                  std::vector<std::string>* others = nullptr);
 
+std::string decode_base64(const std::string& text);
+
 }  // namespace baton::test

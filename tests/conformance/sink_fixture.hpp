@@ -53,7 +53,7 @@ namespace conformance {
 void every_event_arrives_with_its_id_headers_and_body(SinkFixture& fixture);
 void each_key_keeps_its_order_while_connections_break(SinkFixture& fixture);
 void nothing_is_lost_when_the_broker_is_killed_in_the_middle(SinkFixture& fixture);
-void a_sink_made_before_its_broker_runs_delivers_once_it_does(SinkFixture& fixture);
+void a_sink_made_while_its_broker_is_away_delivers_once_it_is_back(SinkFixture& fixture);
 void a_half_open_connection_is_given_up_and_all_arrives(SinkFixture& fixture);
 void lost_answers_leave_only_copies_with_the_same_id(SinkFixture& fixture);
 void a_slow_broker_slows_the_sink_and_does_not_fill_memory(SinkFixture& fixture);

@@ -1,6 +1,7 @@
 // The doorbell in shared memory: on a server that preloads the module and on one that does not.
 
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <atomic>
 #include <future>
@@ -218,6 +219,43 @@ TEST(DoorbellAfterACrash, commit_prepared_of_an_earlier_life_rings) {
     EXPECT_NE(before, before_crash) << "a value from before the crash must not match";
     writer.exec("commit prepared 'survivor'");
     EXPECT_EQ(wait_for_events(reader, before), before + 1);
+}
+
+TEST(DoorbellAfterACrash, rings_in_a_server_that_restarted_itself) {
+    Cluster cluster;
+    const auto url = cluster.fresh_database();
+    {
+        Connection victim(url);
+        victim.exec("create table events (id bigint)");
+        victim.exec(
+            "create trigger baton_doorbell after insert on events for each statement "
+            "execute function baton.ring_doorbell()");
+        victim.exec("insert into events values (1)");
+        ::kill(victim.backend_pid(), SIGKILL);
+        wait_until("the server has noticed", [&] {
+            try {
+                victim.exec("select 1");
+                return false;
+            } catch (const ConnectionError&) {
+                return true;
+            }
+        });
+    }
+    std::unique_ptr<Connection> reader;
+    wait_until("the server has recovered", [&] {
+        try {
+            reader = std::make_unique<Connection>(url);
+            return true;
+        } catch (const Error&) {
+            return false;
+        }
+    });
+    Connection writer(url);
+    const auto before = doorbell_value(*reader);
+    auto woken = std::async(std::launch::async, [&] { return wait_for_events(*reader, before); });
+    wait_until_asleep(writer, *reader);
+    writer.exec("insert into events values (2)");
+    EXPECT_EQ(woken.get(), before + 1);
 }
 
 TEST(DoorbellWithoutRoom, writers_and_readers_go_on_when_shared_memory_is_used_up) {

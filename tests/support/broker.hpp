@@ -67,6 +67,8 @@ class Broker {
 class NatsServer final : public Broker {
   public:
     NatsServer();
+    // Lines of its configuration; set them before start().
+    std::vector<std::string> settings;
     std::string url() const { return "nats://127.0.0.1:" + std::to_string(port()); }
 
   protected:

@@ -37,6 +37,8 @@ void KafkaServer::write_properties() const {
             "partitions=1\n"
          << "transaction.state.log.replication.factor=1\ntransaction.state.log.min.isr=1\n"
          << "group.initial.rebalance.delay.ms=0\nnum.network.threads=2\nnum.io.threads=2\n"
+         // After a crash a broker waits until its own last registration has run out.
+         << "broker.session.timeout.ms=1500\nbroker.heartbeat.interval.ms=300\n"
          << "num.recovery.threads.per.data.dir=1\nlog.cleaner.enable=false\n";
     for (const auto& line : settings) file << line << "\n";
 }

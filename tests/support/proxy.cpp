@@ -98,7 +98,13 @@ void Proxy::swallow(Swallow what) {
     wake();
 }
 
+void Proxy::refuse() {
+    refuses_ = true;
+    cut();
+}
+
 void Proxy::heal() {
+    refuses_ = false;
     limit(0);
     swallow(Swallow::nothing);
 }
@@ -128,7 +134,8 @@ void Proxy::accept_one() {
     const sockaddr_in target = loopback(target_port_);
     if (swallow_ == Swallow::everything) {
         pair.lost_bytes = true;
-    } else if (::connect(pair.server, reinterpret_cast<const sockaddr*>(&target), sizeof target) != 0) {
+    } else if (refuses_ ||
+               ::connect(pair.server, reinterpret_cast<const sockaddr*>(&target), sizeof target) != 0) {
         reset(pair);
         return;
     }

@@ -33,6 +33,8 @@ class Proxy {
     void swallow(Swallow what);
     // Carry at most this many bytes a second from clients to the server; 0: as fast as it goes.
     void limit(std::size_t bytes_per_second) { bytes_per_second_ = bytes_per_second; }
+    // Reset every connection, and each new one at once: nobody is there.
+    void refuse();
     // Everything is well again.
     void heal();
 
@@ -72,6 +74,7 @@ class Proxy {
     std::atomic<int> target_port_;
     std::atomic<bool> stop_{false};
     std::atomic<Swallow> swallow_{Swallow::nothing};
+    std::atomic<bool> refuses_{false};
     std::atomic<std::size_t> bytes_per_second_{0};
     std::atomic<std::uint64_t> accepted_{0};
     std::atomic<std::uint64_t> bytes_from_clients_{0};

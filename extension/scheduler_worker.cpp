@@ -1,0 +1,133 @@
+// The worker of one database: runs what is due, sleeps until something is.
+
+#include <optional>
+
+#include "pg/spi.hpp"
+#include "pg/worker.hpp"
+#include "schedule_board.hpp"
+#include "settings.hpp"
+
+extern "C" PGDLLEXPORT void baton_worker_main(Datum);
+
+namespace baton::scheduler {
+
+namespace {
+
+constexpr std::int64_t second_look_us = 600 * USECS_PER_SEC;  // at a database without the extension
+constexpr std::int64_t longest_absence_us = 60 * USECS_PER_SEC;
+constexpr std::int64_t shortest_stay_us =
+    200 * 1000;  // so that databases taking turns do not spend it on starting workers
+constexpr int longest_backoff_shift = 6;
+
+struct Progress {
+    bool extension_there;
+    bool ran_a_job;
+    std::optional<TimestampTz> next_due;
+};
+
+// Find the extension's owner; nothing when it is not installed, or too old to have jobs.
+std::optional<Oid> find_owner() {
+    pg::Spi spi;
+    const auto rows = spi.execute(
+        "select e.extowner from pg_catalog.pg_extension e where e.extname = 'baton' "
+        "and pg_catalog.to_regprocedure('baton.run_due_job()') is not null");
+    if (rows == 0) return std::nullopt;
+    return DatumGetObjectId(spi.datum(0, 1).value_or(ObjectIdGetDatum(InvalidOid)));
+}
+
+// Run one due job as the extension's owner.
+Progress run_one_job() {
+    Progress progress{false, false, std::nullopt};
+    pg::WorkerTransaction transaction;
+    const auto owner = find_owner();
+    if (owner) {
+        progress.extension_there = true;
+        const pg::RestrictedRole role(*owner);
+        pg::Spi spi;
+        spi.execute("select baton.run_due_job()");
+        progress.ran_a_job = spi.text(0, 1).has_value();
+        if (!progress.ran_a_job) {
+            spi.execute("select baton.next_job_due()");
+            if (const auto due = spi.datum(0, 1)) progress.next_due = DatumGetTimestampTz(*due);
+        }
+    }
+    transaction.commit();
+    return progress;
+}
+
+// Run one job and tell the server's statistics about it. On an error: log it, and leave the transaction
+// rolled back.
+std::optional<Progress> try_one_job() {
+    try {
+        pg::call([] { pgstat_report_activity(STATE_RUNNING, "baton: running jobs"); });
+        const Progress progress = run_one_job();
+        pg::call([] {
+            pgstat_report_stat(true);
+            pgstat_report_activity(STATE_IDLE, nullptr);
+        });
+        return progress;
+    } catch (const SqlError& error) {
+        const std::string what = error.what();
+        const std::string sqlstate = error.sqlstate();
+        pg::call([&] {
+            pgstat_report_activity(STATE_IDLE, nullptr);
+            ereport(LOG, (errmsg("baton worker could not run its jobs: %s", what.c_str()),
+                          errdetail("SQLSTATE %s", sqlstate.c_str())));
+        });
+        return std::nullopt;
+    }
+}
+
+[[noreturn]] void leave_until(TimestampTz when) {
+    board::come_back_at(when);
+    proc_exit(0);
+}
+
+long pause_until(const std::optional<TimestampTz>& due) {
+    const long longest = settings::scheduler_nap_ms();
+    if (!due) return longest;
+    return std::clamp<long>(TimestampDifferenceMilliseconds(GetCurrentTimestamp(), *due), 1, longest);
+}
+
+void connect(Oid database) {
+    pg::call([&] {
+        BackgroundWorkerInitializeConnectionByOid(database, InvalidOid, 0);
+        pgstat_report_appname("baton worker");
+        SetConfigOption("search_path", "pg_catalog, pg_temp", PGC_SUSET, PGC_S_OVERRIDE);
+    });
+}
+
+void serve(Oid database) {
+    pg::begin_worker();
+    if (!board::sit_down(database)) proc_exit(0);
+    connect(database);
+    const TimestampTz arrival = GetCurrentTimestamp();
+    int failures = 0;
+    for (;;) {
+        const auto progress = try_one_job();
+        const TimestampTz now = GetCurrentTimestamp();
+        if (!settings::scheduler_enabled()) leave_until(now);
+        if (!progress) {
+            pg::worker_nap(1000L << std::min(failures++, longest_backoff_shift));
+            continue;
+        }
+        failures = 0;
+        if (!progress->extension_there) leave_until(now + second_look_us);
+        if (progress->ran_a_job) {
+            pg::worker_nap(0);  // there may be more; interrupts and reload are looked after
+            continue;
+        }
+        const TimestampTz due =
+            std::min(progress->next_due.value_or(now + longest_absence_us), now + longest_absence_us);
+        if (board::others_wait() && due > now && now - arrival > shortest_stay_us) leave_until(due);
+        pg::worker_nap(pause_until(progress->next_due));
+    }
+}
+
+}  // namespace
+
+}  // namespace baton::scheduler
+
+extern "C" void baton_worker_main(Datum argument) {
+    baton::pg::enter([&] { baton::scheduler::serve(DatumGetObjectId(argument)); });
+}

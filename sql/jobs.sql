@@ -1,0 +1,8 @@
+-- The jobs that come with baton.
+
+insert into baton.jobs (name, routine, every, every_setting) values
+    ('maintain outboxes', 'baton.run_maintenance', '1 minute', 'outbox_drain_interval_seconds'),
+    ('maintain inboxes', 'baton.run_inbox_maintenance', '1 minute', 'inbox_drain_interval_seconds'),
+    ('maintain adopted outboxes', 'baton.run_adopted_maintenance', '1 minute', 'outbox_drain_interval_seconds');
+
+update baton.jobs set built_in = true;

@@ -1,0 +1,124 @@
+-- The scheduler: a table of jobs, and routines that run what is due. The extension's worker runs them; without it the
+-- baton daemon that holds the leader lease calls baton.run_due_jobs().
+--
+-- A topic registers its maintenance where it is defined:
+--   insert into baton.jobs (name, routine, every) values ('drop old partitions', 'baton.drop_old_partitions', '1 minute');
+-- A routine is a function, or a procedure that does not commit, callable without arguments. It runs as baton's owner,
+-- in a subtransaction of its own. The worker is restricted: no temporary tables, no set role.
+
+create table baton.jobs (
+    name            text        primary key,
+    routine         text        not null,  -- text, because pg_upgrade refuses columns of type regproc
+    every           interval    not null check (every > interval '0'),
+    every_setting   text        references baton.setting_defaults,  -- a setting in seconds that replaces `every`
+    enabled         boolean     not null default true,
+    next_due        timestamptz not null default '-infinity',
+    last_run        timestamptz,
+    last_duration   interval,
+    last_error      text,
+    runs            bigint      not null default 0,
+    failures        bigint      not null default 0,
+    failed_in_a_row int         not null default 0,
+    built_in        boolean     not null default false  -- comes with baton: a dump leaves it out
+);
+comment on table baton.jobs is 'what the scheduler runs, when, and how it went';
+
+-- Return the time; tests set the parameter baton.mock_now.
+create function baton.clock()
+returns timestamptz
+language sql volatile
+as $$ select coalesce(nullif(pg_catalog.current_setting('baton.mock_now', true), '')::timestamptz, clock_timestamp()) $$;
+comment on function baton.clock() is 'the scheduler''s clock: the time, or baton.mock_now';
+
+-- Write the statement that runs a routine.
+create function baton.job_statement(routine text)
+returns text
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    parts text[] := parse_ident(routine);
+    kind "char";
+begin
+    select p.prokind into kind
+      from pg_proc p join pg_namespace n on n.oid = p.pronamespace
+     where n.nspname = parts[1] and p.proname = parts[2] and p.pronargs = p.pronargdefaults;
+    if not found or cardinality(parts) <> 2 then
+        raise exception 'routine % cannot be called without arguments, or does not exist', routine
+            using errcode = 'undefined_function', hint = 'name it with its schema, as in baton.drop_old_partitions';
+    end if;
+    return format(case kind when 'p' then 'call %I.%I()' else 'select %I.%I()' end, parts[1], parts[2]);
+end
+$$;
+comment on function baton.job_statement(text) is 'select or call of a job''s routine';
+
+-- Run the job that has been due for longest, unless somebody else does; return its name, or null when nothing is due.
+create function baton.run_due_job()
+returns text
+language plpgsql
+security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+    job baton.jobs;
+    started timestamptz := clock_timestamp();
+    problem text;
+    pause interval;
+begin
+    select j.* into job from baton.jobs j
+     where j.enabled and j.next_due <= baton.clock()
+     order by j.next_due, j.name limit 1
+       for update skip locked;
+    if not found then
+        return null;
+    end if;
+    begin
+        execute baton.job_statement(job.routine);
+    exception when others then
+        problem := sqlstate || ': ' || sqlerrm;
+        if job.failed_in_a_row = 0 then
+            perform baton.alert('job_failed', job.name, jsonb_build_object('error', left(problem, 1000)));
+        end if;
+    end;
+    pause := case when job.every_setting is null then job.every
+                  else make_interval(secs => greatest(baton.setting(job.every_setting)::int, 1)) end;
+    if problem is not null then
+        pause := least(pause * (2 ^ least(job.failed_in_a_row, 20)), greatest(pause, interval '10 minutes'));
+    end if;
+    update baton.jobs j
+       set next_due = baton.clock() + pause, last_run = started, last_duration = clock_timestamp() - started,
+           last_error = problem, runs = j.runs + 1, failures = j.failures + (problem is not null)::int,
+           failed_in_a_row = case when problem is null then 0 else j.failed_in_a_row + 1 end
+     where j.name = job.name;
+    return job.name;
+end
+$$;
+comment on function baton.run_due_job() is 'runs one due job; an error is recorded and the job tried again with back-off';
+
+-- Run every due job, each in a transaction of its own.
+create procedure baton.run_due_jobs()
+language plpgsql
+as $$
+declare
+    ran text;
+begin
+    loop
+        ran := baton.run_due_job();
+        commit;
+        exit when ran is null;
+    end loop;
+end
+$$;
+comment on procedure baton.run_due_jobs() is 'runs what is due; call it outside of a transaction block';
+
+-- Say when the next job is due; null when there is none.
+create function baton.next_job_due()
+returns timestamptz
+language sql stable
+security definer set search_path = pg_catalog, pg_temp
+as $$ select min(next_due) from baton.jobs where enabled $$;
+comment on function baton.next_job_due() is 'when the next job is due';
+
+select baton.declare_privileges('execute', '{baton_relay,baton_operator}',
+                                '{run_due_job,run_due_jobs,next_job_due}');
+select baton.declare_privileges('execute', '{baton_producer,baton_consumer,baton_relay,baton_operator,baton_viewer}', '{clock}');
+select baton.declare_privileges('select', '{baton_relay,baton_operator,baton_viewer}', '{jobs}');

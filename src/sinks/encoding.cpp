@@ -1,0 +1,89 @@
+#include "sinks/encoding.hpp"
+
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+
+#include "baton/error.hpp"
+
+namespace baton::sinks {
+
+namespace {
+
+const unsigned char* raw(std::string_view bytes) {
+    return reinterpret_cast<const unsigned char*>(bytes.data());
+}
+unsigned char* raw(std::string& bytes) {
+    return reinterpret_cast<unsigned char*>(bytes.data());
+}
+
+}  // namespace
+
+std::string base64_encode(std::string_view bytes) {
+    // EVP_EncodeBlock ends with a zero byte.
+    std::string text(4 * ((bytes.size() + 2) / 3) + 1, '\0');
+    const int size = EVP_EncodeBlock(raw(text), raw(bytes), static_cast<int>(bytes.size()));
+    text.resize(static_cast<std::size_t>(size));
+    return text;
+}
+
+std::optional<std::string> base64_decode(std::string_view text) {
+    if (text.size() % 4 != 0) return std::nullopt;
+    if (text.empty()) return std::string();
+    std::string bytes(text.size() / 4 * 3, '\0');
+    if (EVP_DecodeBlock(raw(bytes), raw(text), static_cast<int>(text.size())) < 0) return std::nullopt;
+    // EVP_DecodeBlock counts the padding as zero bytes.
+    for (auto last = text.rbegin(); last != text.rend() && *last == '='; ++last) bytes.pop_back();
+    return bytes;
+}
+
+std::string sha256(std::string_view bytes) {
+    std::string digest(EVP_MAX_MD_SIZE, '\0');
+    unsigned size = 0;
+    if (EVP_Digest(bytes.data(), bytes.size(), raw(digest), &size, EVP_sha256(), nullptr) != 1)
+        throw Error("SHA-256 failed");
+    digest.resize(size);
+    return digest;
+}
+
+std::string hmac_sha256(std::string_view key, std::string_view bytes) {
+    std::string digest(EVP_MAX_MD_SIZE, '\0');
+    unsigned size = 0;
+    if (HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), raw(bytes), bytes.size(), raw(digest),
+             &size) == nullptr)
+        throw Error("HMAC-SHA-256 failed");
+    digest.resize(size);
+    return digest;
+}
+
+std::string to_hex(std::string_view bytes) {
+    constexpr char digits[] = "0123456789abcdef";
+    std::string text;
+    for (const char c : bytes) {
+        const auto byte = static_cast<unsigned char>(c);
+        text += digits[byte >> 4];
+        text += digits[byte & 15];
+    }
+    return text;
+}
+
+bool is_utf8(std::string_view bytes) {
+    for (std::size_t at = 0; at < bytes.size();) {
+        const auto lead = static_cast<unsigned char>(bytes[at]);
+        const std::size_t more = lead < 0x80                   ? 0
+                                 : lead >= 0xC2 && lead < 0xE0 ? 1
+                                 : lead >= 0xE0 && lead < 0xF0 ? 2
+                                                               : 3;
+        if ((lead >= 0x80 && lead < 0xC2) || lead > 0xF4 || at + more >= bytes.size()) return false;
+        for (std::size_t i = 1; i <= more; ++i)
+            if ((static_cast<unsigned char>(bytes[at + i]) & 0xC0) != 0x80) return false;
+        const auto second = more > 0 ? static_cast<unsigned char>(bytes[at + 1]) : 0;
+        // Overlong forms, surrogates and what lies beyond U+10FFFF.
+        if ((lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F) ||
+            (lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second > 0x8F))
+            return false;
+        at += more + 1;
+    }
+    return true;
+}
+
+}  // namespace baton::sinks

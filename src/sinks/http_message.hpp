@@ -1,0 +1,51 @@
+#pragma once
+// How a message, or several, become one HTTP request.
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "event/event.hpp"
+#include "sinks/http_transfers.hpp"
+#include "sinks/webhook_signature.hpp"
+
+namespace baton::sinks {
+
+// A message that waits for its turn; the views live as long as its event's batch.
+struct HttpMessage {
+    std::uint64_t ticket = 0;
+    std::string message_id;
+    std::string url;
+    std::string_view key;
+    std::string_view body;
+    std::string_view content_type;
+    std::vector<Header> headers;
+    bool alone = false;  // was in a batch that was refused
+};
+
+// Encode a header's value, or name, so that it survives HTTP.
+std::string encode_header_value(std::string_view value, bool cloud_event);
+std::string encode_header_name(std::string_view name);
+
+class HttpComposer {
+  public:
+    HttpComposer(WebhookSigner signer, std::vector<Header> extra)
+        : signer_(std::move(signer)), extra_(std::move(extra)) {}
+
+    // One message as the body of a request.
+    HttpRequest single(const HttpMessage& message) const;
+    // Several in a JSON array; all of one URL, and all structured CloudEvents or none.
+    HttpRequest batch(std::span<const HttpMessage> messages) const;
+
+  private:
+    void add_signature(HttpRequest& request, const std::string& id) const;
+
+    WebhookSigner signer_;
+    std::vector<Header> extra_;
+};
+
+// True for a structured CloudEvent in JSON.
+bool is_cloud_event(const HttpMessage& message);
+
+}  // namespace baton::sinks

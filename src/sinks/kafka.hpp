@@ -1,0 +1,29 @@
+#pragma once
+// Produces to Kafka with librdkafka: destination = topic, key = partition key.
+//
+// Idempotent producer, acks=all, no time limit on a message: the library sends again by itself and keeps the
+// order of each partition, so many messages of one key may be in flight. While brokers are away nothing is
+// reported and trouble() says why. Too large, unknown topic, not authorised, refused by policy: rejected in
+// the broker's words. Topics are not created.
+//
+// A message carries its headers, "content-type", and "message-id" unless "event-id" says the same. An event
+// whose payload is NULL becomes a tombstone.
+//
+//   brokers          "host:9092,other:9092"
+//   topic            see relay/transform.hpp
+//   connect_timeout  of a check, 10s
+//   [properties]     any property of librdkafka: sasl.mechanism, security.protocol, compression.type, ...;
+//   those on which
+//                    delivery rests cannot be set. Where topics have a max.message.bytes below 128 kB, set
+//                    batch.size below it: brokers refuse a whole batch, not one message.
+
+#include <memory>
+
+#include "relay/io.hpp"
+#include "relay/settings.hpp"
+
+namespace baton::sinks {
+
+std::unique_ptr<relay::Sink> make_kafka(const relay::Settings& settings);
+
+}  // namespace baton::sinks

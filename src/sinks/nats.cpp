@@ -1,0 +1,195 @@
+#include "sinks/nats.hpp"
+
+#include <algorithm>
+#include <map>
+#include <sstream>
+
+#include "sinks/nats_session.hpp"
+
+namespace baton::sinks {
+
+namespace {
+
+using relay::Verdict;
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+// Tell whether JetStream or the library refuses the message for good.
+bool is_permanent(natsStatus status, int code) {
+    switch (code) {
+        case JSStreamMessageExceedsMaximumErr:
+        case JSStreamSealedErr:
+        case 10097:  // header size exceeds maximum
+            return true;
+        default:
+            break;
+    }
+    return status == NATS_MAX_PAYLOAD || status == NATS_INVALID_SUBJECT || status == NATS_INVALID_ARG;
+}
+
+// Return what keeps a header from being a line of text, or nothing.
+std::string flaw_of(const Header& header) {
+    if (header.name.empty()) return "a header has no name";
+    for (const char c : header.name)
+        if (static_cast<unsigned char>(c) <= 0x20 || static_cast<unsigned char>(c) >= 0x7F || c == ':')
+            return "the name of header \"" + header.name + "\" has characters that nats does not take";
+    if (header.value.find_first_of(std::string_view("\r\n\0", 3)) == std::string::npos) return {};
+    return "the value of header \"" + header.name + "\" has line breaks, which nats does not take";
+}
+
+class NatsSink final : public relay::Sink {
+  public:
+    explicit NatsSink(NatsOptions options) : options_(std::move(options)) {}
+
+    relay::SinkTraits traits() const override { return {}; }
+
+    void check() override {
+        connect();
+        session_->check_jetstream();
+        if (options_.create_stream) session_->create_stream(options_);
+        if (!options_.subject.empty() && !session_->has_stream(options_.subject))
+            throw Error("no stream takes the subject " + options_.subject);
+    }
+
+    void send(std::span<const Message> messages) override {
+        std::string why;
+        if (session_ == nullptr) why = try_to_connect();
+        for (const auto& message : messages) {
+            if (session_ == nullptr)
+                done_.push_back({message.ticket, Verdict::retry, why, {}});
+            else
+                publish(message);
+        }
+    }
+
+    void collect(std::vector<relay::Delivery>& deliveries, milliseconds patience) override {
+        if (session_ != nullptr) {
+            const auto answers = session_->take(done_.empty() ? patience : milliseconds(0));
+            std::map<std::string, std::string> no_stream;  // subject, what was found out about it
+            for (const auto& answer : answers) judge(answer, no_stream);
+            if (!session_->open()) {
+                trouble_ = session_->last_error();
+                session_.reset();
+                back_off();
+            }
+        }
+        std::move(done_.begin(), done_.end(), std::back_inserter(deliveries));
+        done_.clear();
+    }
+
+    std::string trouble() override { return trouble_; }
+
+  private:
+    void connect() {
+        if (session_ == nullptr) session_ = std::make_unique<NatsSession>(options_);
+    }
+
+    // Connect unless the last attempt was a moment ago; returns why there is no connection, or nothing.
+    std::string try_to_connect() {
+        if (Clock::now() < next_attempt_) return trouble_;
+        try {
+            connect();
+            if (options_.create_stream) session_->create_stream(options_);
+            pause_ = milliseconds(50);
+            trouble_.clear();
+        } catch (const std::exception& error) {
+            session_.reset();
+            trouble_ = error.what();
+            back_off();
+        }
+        return trouble_;
+    }
+
+    void back_off() {
+        next_attempt_ = Clock::now() + pause_;
+        pause_ = std::min(pause_ * 2, milliseconds(2000));
+    }
+
+    void publish(const Message& message) {
+        std::string flaw = flaw_of({"Nats-Msg-Id", message.message_id});
+        if (flaw.empty()) flaw = flaw_of({"partition-key", std::string(message.key)});
+        for (const auto& header : message.headers)
+            if (flaw.empty()) flaw = flaw_of(header);
+        if (!flaw.empty()) {
+            done_.push_back({message.ticket, Verdict::rejected, flaw, {}});
+            return;
+        }
+        const natsStatus status = session_->publish(message);
+        if (status == NATS_OK) return;
+        const Verdict verdict = is_permanent(status, 0) ? Verdict::rejected : Verdict::retry;
+        done_.push_back({message.ticket, verdict, natsStatus_GetText(status), {}});
+    }
+
+    // Turn the server's answer into a verdict.
+    void judge(const NatsAnswer& answer, std::map<std::string, std::string>& no_stream) {
+        if (answer.status == NATS_OK) {
+            trouble_.clear();
+            done_.push_back({answer.ticket, Verdict::delivered, {}, {}});
+            return;
+        }
+        std::string words = answer.words;
+        bool permanent = answer.not_permitted || is_permanent(answer.status, answer.code);
+        if (answer.status == NATS_NO_RESPONDERS) {
+            // A stream that is just being elected or recovered does not answer either: only when the server
+            // knows of no stream at all is the subject at fault.
+            if (!no_stream.contains(answer.subject)) no_stream[answer.subject] = ask_about(answer.subject);
+            permanent = !no_stream[answer.subject].empty();
+            if (permanent) words = no_stream[answer.subject];
+        }
+        if (!permanent) trouble_ = words;
+        done_.push_back(
+            {answer.ticket, permanent ? Verdict::rejected : Verdict::retry, std::move(words), {}});
+    }
+
+    // Return why no stream will ever take the subject, or nothing when one may.
+    std::string ask_about(const std::string& subject) {
+        try {
+            return session_->has_stream(subject) ? ""
+                                                 : "no responders: no stream takes the subject " + subject;
+        } catch (const std::exception&) {
+            return {};
+        }
+    }
+
+    NatsOptions options_;
+    std::unique_ptr<NatsSession> session_;
+    std::vector<relay::Delivery> done_;
+    std::string trouble_;
+    Clock::time_point next_attempt_{};
+    milliseconds pause_{50};
+};
+
+}  // namespace
+
+std::unique_ptr<relay::Sink> make_nats(const relay::Settings& settings) {
+    NatsOptions options;
+    std::istringstream urls(settings.text("url", "nats://localhost:4222"));
+    for (std::string url; std::getline(urls, url, ',');) options.urls.push_back(url);
+    const std::string subject = settings.text("subject", "");
+    if (subject.find_first_of("{,") == std::string::npos) options.subject = subject;
+    options.stream = settings.text("stream", "");
+    options.create_stream = settings.boolean("create_stream", false);
+    options.stream_subjects = settings.list("stream_subjects");
+    if (options.stream_subjects.empty() && !options.subject.empty())
+        options.stream_subjects = {options.subject};
+    if (options.create_stream && options.stream.empty())
+        settings.refuse("create_stream", "needs a name for the stream", "set stream");
+    if (options.create_stream && options.stream_subjects.empty())
+        settings.refuse("create_stream", "needs the subjects of the stream", "set stream_subjects");
+    options.username = settings.text("username", "");
+    options.password = settings.text("password", "");
+    options.token = settings.text("token", "");
+    options.credentials = settings.text("credentials", "");
+    options.tls_ca = settings.text("tls_ca", "");
+    options.tls_cert = settings.text("tls_cert", "");
+    options.tls_key = settings.text("tls_key", "");
+    if (options.tls_cert.empty() != options.tls_key.empty())
+        settings.refuse(options.tls_cert.empty() ? "tls_key" : "tls_cert", "stands alone",
+                        "set both tls_cert and tls_key");
+    options.ack_timeout = settings.duration("ack_timeout", std::chrono::seconds(10));
+    options.connect_timeout = settings.duration("connect_timeout", std::chrono::seconds(5));
+    options.heartbeat = settings.duration("heartbeat", std::chrono::seconds(10));
+    return std::make_unique<NatsSink>(std::move(options));
+}
+
+}  // namespace baton::sinks

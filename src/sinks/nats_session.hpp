@@ -1,0 +1,76 @@
+#pragma once
+// One connection to a NATS server and what is in flight on it. It never reconnects by itself: when it is
+// over, everything that was in flight is to be sent again on a new one, and nothing waits in hidden buffers.
+
+#include <nats/nats.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "event/event.hpp"
+#include "relay/io.hpp"
+
+namespace baton::sinks {
+
+struct NatsOptions {
+    std::vector<std::string> urls;
+    std::string subject;  // when it is the same for every event
+    std::string stream;
+    bool create_stream = false;
+    std::vector<std::string> stream_subjects;
+    std::string username, password, token, credentials;
+    std::string tls_ca, tls_cert, tls_key;
+    std::chrono::milliseconds ack_timeout{}, connect_timeout{}, heartbeat{};
+};
+
+// What became of a message, before anybody asked the server about it.
+struct NatsAnswer {
+    std::uint64_t ticket;
+    std::string subject;
+    natsStatus status;
+    int code;  // JetStream's own, 0 when it gave none
+    std::string words;
+    bool not_permitted;
+};
+
+class NatsSession {
+  public:
+    // Connect; throws ConnectionError.
+    explicit NatsSession(const NatsOptions& options);
+    ~NatsSession();
+    NatsSession(const NatsSession&) = delete;
+    NatsSession& operator=(const NatsSession&) = delete;
+
+    // Start publishing. Returns NATS_OK, or why it was not taken.
+    natsStatus publish(const Message& message);
+    // Take the answers that came, waiting up to `patience` for the first. After the end of the connection
+    // everything that was in flight is among them.
+    std::vector<NatsAnswer> take(std::chrono::milliseconds patience);
+
+    bool open() const;
+    // Tell whether a stream takes this subject; throws ConnectionError when the server does not say.
+    bool has_stream(const std::string& subject);
+    void create_stream(const NatsOptions& options);
+    // Throws Error when JetStream is not there for us.
+    void check_jetstream();
+    std::string last_error() const;
+
+  private:
+    struct Shared;
+    static void on_ack(jsCtx*, natsMsg* message, jsPubAck*, jsPubAckErr* error, void* id);
+    static void on_error(natsConnection* connection, natsSubscription*, natsStatus, void* id);
+    static void on_closed(natsConnection*, void* id);
+
+    std::chrono::milliseconds ack_timeout_;
+    std::shared_ptr<Shared> shared_;
+    natsConnection* connection_ = nullptr;
+    jsCtx* jetstream_ = nullptr;
+};
+
+}  // namespace baton::sinks

@@ -1,0 +1,27 @@
+#pragma once
+// Publishes to RabbitMQ: destination = routing key, one exchange per sink (the default one sends to the queue
+// of that name).
+//
+// Persistent messages, publisher confirms, mandatory: delivered means that every queue it was routed to has
+// it safely; a message that no queue takes is rejected in the broker's words. A message carries message-id,
+// content type, its headers, "partition-key" where it has a key, and the event's time. Confirms may come in
+// any order and a queue may refuse one message and take the next, so one message per key should be in flight.
+//
+// The library waits inside its calls, so a thread of the sink's own makes them; send() and collect() never
+// wait for the broker. When the broker closes the channel over a message (too large, no permission), the
+// unconfirmed ones are published again one by one until the culprit is found: it is rejected, the others go
+// on.
+//
+// Settings: url (amqp://user:password@host:port/vhost, amqps:// for TLS), exchange, routing_key (where the
+// message names none), mandatory, heartbeat, connect_timeout, confirm_timeout, max_message_bytes, tls_*.
+
+#include <memory>
+
+#include "relay/io.hpp"
+#include "relay/settings.hpp"
+
+namespace baton::sinks {
+
+std::unique_ptr<relay::Sink> make_rabbitmq(const relay::Settings& settings);
+
+}  // namespace baton::sinks

@@ -1,0 +1,146 @@
+#include <gtest/gtest.h>
+
+#include "conformance/driver.hpp"
+#include "conformance/kafka_reader.hpp"
+#include "conformance/sink_conformance.hpp"
+#include "sinks/registry.hpp"
+#include "support/broker.hpp"
+
+namespace baton::test {
+
+namespace {
+
+class KafkaFixture : public SinkFixture {
+  public:
+    KafkaFixture() {
+        server_.advertised_proxy_port = proxy_.port();
+        server_.settings = {"message.max.bytes=3000000"};
+        server_.start();
+        proxy_.set_target(server_.proxied_port());
+    }
+
+    std::string make_destination() override {
+        const std::string topic = "topic-" + std::to_string(++count_);
+        create_topic(direct(), topic, 3, {{"max.message.bytes", "1500000"}});
+        return topic;
+    }
+    relay::Settings settings(const std::string&) override {
+        relay::Settings settings("sink");
+        settings.set("type", "kafka");
+        settings.set("brokers", "127.0.0.1:" + std::to_string(proxy_.port()));
+        settings.set("connect_timeout", "3s");
+        settings.set("properties.message.max.bytes", std::int64_t{2'500'000});
+        settings.set("properties.socket.timeout.ms", std::int64_t{1500});
+        settings.set("properties.request.timeout.ms", std::int64_t{1000});
+        settings.set("properties.topic.metadata.propagation.max.ms", std::int64_t{3000});
+        return settings;
+    }
+    std::vector<Received> read_all(const std::string& destination) override {
+        return read_topic(direct(), destination);
+    }
+    void kill_broker() override { server_.kill_hard(); }
+    void start_broker() override { server_.start(); }
+    Proxy* proxy() override { return &proxy_; }
+    bool poison(Message& message, std::string& storage) override {
+        storage.assign(2'000'000, 'p');  // the client lets it pass, the topic does not
+        message.body = storage;
+        return true;
+    }
+    std::string direct() const { return "127.0.0.1:" + std::to_string(server_.port()); }
+
+  private:
+    Proxy proxy_;
+    KafkaServer server_;
+    int count_ = 0;
+};
+
+class KafkaSink : public testing::Test {
+  protected:
+    static void SetUpTestSuite() {
+        try {
+            fixture_ = std::make_unique<KafkaFixture>();
+        } catch (const Unavailable& unavailable) {
+            reason_ = unavailable.what();
+            announce_skip(reason_);
+        }
+    }
+    static void TearDownTestSuite() { fixture_.reset(); }
+    void SetUp() override {
+        if (!fixture_) GTEST_SKIP() << reason_;
+    }
+    // Send one message alone and return why it was rejected.
+    std::string rejection_of(Message message) {
+        const auto sink = sinks::make_sink(fixture_->settings({}));
+        Driver driver(*sink);
+        driver.give({std::move(message)});
+        driver.run();
+        return driver.rejected().empty() ? "" : driver.rejected().begin()->second;
+    }
+    static inline std::unique_ptr<KafkaFixture> fixture_;
+    static inline std::string reason_;
+};
+
+TEST_F(KafkaSink, an_unknown_topic_is_rejected_in_the_brokers_words) {
+    Message message;
+    message.message_id = "m";
+    message.destination = "no-such-topic";
+    message.body = "x";
+    EXPECT_NE(rejection_of(message).find("Unknown topic"), std::string::npos) << rejection_of(message);
+}
+
+TEST_F(KafkaSink, what_the_library_finds_too_large_is_rejected_before_it_is_sent) {
+    Message message;
+    message.message_id = "m";
+    message.destination = fixture_->make_destination();
+    const std::string body(2'600'000, 'x');
+    message.body = body;
+    EXPECT_NE(rejection_of(message).find("too large"), std::string::npos) << rejection_of(message);
+    EXPECT_TRUE(fixture_->read_all(message.destination).empty());
+}
+
+TEST_F(KafkaSink, a_check_finds_a_topic_that_is_missing) {
+    auto settings = fixture_->settings({});
+    settings.set("topic", "not-there");
+    EXPECT_THROW(sinks::make_sink(settings)->check(), Error);
+}
+
+TEST_F(KafkaSink, properties_pass_through_and_bad_or_dangerous_ones_are_refused_by_name) {
+    for (const auto& [name, value] : std::map<std::string, std::string>{{"acks", "0"},
+                                                                        {"enable.idempotence", "false"},
+                                                                        {"message.timeout.ms", "1000"},
+                                                                        {"no.such.thing", "1"},
+                                                                        {"security.protocol", "nonsense"}}) {
+        auto settings = fixture_->settings({});
+        settings.set("properties." + name, value);
+        try {
+            sinks::make_sink(settings);
+            ADD_FAILURE() << name << " was taken";
+        } catch (const relay::SettingsError& error) {
+            EXPECT_NE(std::string(error.what()).find(name), std::string::npos) << error.what();
+        }
+    }
+    auto settings = fixture_->settings({});
+    settings.set("properties.security.protocol", "SASL_SSL");
+    settings.set("properties.sasl.mechanism", "SCRAM-SHA-512");
+    EXPECT_NO_THROW(sinks::make_sink(settings));
+}
+
+TEST_F(KafkaSink, trouble_says_why_nothing_arrives) {
+    auto settings = fixture_->settings({});
+    settings.set("brokers", "127.0.0.1:" + std::to_string(find_free_port()));
+    const auto sink = sinks::make_sink(settings);
+    Message message;
+    message.message_id = "m";
+    message.destination = "t";
+    message.body = "x";
+    Driver driver(*sink);
+    driver.give({message});
+    driver.run_until([&] { return sink->trouble().find("Connection refused") != std::string::npos; });
+    EXPECT_EQ(driver.in_flight(), 1U);
+}
+
+}  // namespace
+
+INSTANTIATE_TYPED_TEST_SUITE_P(Kafka, SinkConformance, KafkaFixture);
+
+}  // namespace baton::test

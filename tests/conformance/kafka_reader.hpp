@@ -1,0 +1,18 @@
+#pragma once
+// Making topics and reading them back, straight at the broker.
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "conformance/sink_fixture.hpp"
+
+namespace baton::test {
+
+void create_topic(const std::string& brokers, const std::string& topic, int partitions,
+                  const std::map<std::string, std::string>& settings = {});
+
+// Every message of the topic, partition after partition, up to the end that each had when the reading began.
+std::vector<Received> read_topic(const std::string& brokers, const std::string& topic);
+
+}  // namespace baton::test

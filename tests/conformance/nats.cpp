@@ -1,0 +1,214 @@
+#include <gtest/gtest.h>
+#include <nats/nats.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "conformance/driver.hpp"
+#include "conformance/lines.hpp"
+#include "conformance/sink_conformance.hpp"
+#include "sinks/registry.hpp"
+#include "support/broker.hpp"
+
+namespace baton::test {
+
+namespace {
+
+// A connection for the test's own use, straight to the server.
+class Direct {
+  public:
+    explicit Direct(const std::string& url) {
+        natsConnection_ConnectTo(&connection_, url.c_str());
+        natsConnection_JetStream(&jetstream_, connection_, nullptr);
+    }
+    ~Direct() {
+        jsCtx_Destroy(jetstream_);
+        natsConnection_Destroy(connection_);
+    }
+    Direct(const Direct&) = delete;
+    Direct& operator=(const Direct&) = delete;
+
+    void add_stream(const std::string& name, const std::string& subject, int largest) {
+        jsStreamConfig config;
+        jsStreamConfig_Init(&config);
+        const char* subjects[] = {subject.c_str()};
+        config.Name = name.c_str();
+        config.Subjects = subjects;
+        config.SubjectsLen = 1;
+        config.MaxMsgSize = largest;
+        if (js_AddStream(nullptr, jetstream_, &config, nullptr, nullptr) != NATS_OK)
+            throw Error("cannot add a stream");
+    }
+
+    std::vector<Received> read(const std::string& stream) {
+        std::vector<Received> messages;
+        jsStreamInfo* info = nullptr;
+        if (js_GetStreamInfo(&info, jetstream_, stream.c_str(), nullptr, nullptr) != NATS_OK)
+            throw Error("no such stream");
+        const auto last = info->State.LastSeq;
+        jsStreamInfo_Destroy(info);
+        for (std::uint64_t sequence = 1; sequence <= last; ++sequence)
+            messages.push_back(get(stream, sequence));
+        return messages;
+    }
+
+  private:
+    // Ask the server itself: the library reads an empty header as the line that follows.
+    Received get(const std::string& stream, std::uint64_t sequence) {
+        natsMsg* reply = nullptr;
+        const std::string subject = "$JS.API.STREAM.MSG.GET." + stream;
+        const std::string request = R"({"seq":)" + std::to_string(sequence) + "}";
+        if (natsConnection_RequestString(&reply, connection_, subject.c_str(), request.c_str(), 30'000) !=
+            NATS_OK)
+            throw Error("cannot get a message");
+        const auto answer = nlohmann::json::parse(natsMsg_GetData(reply),
+                                                  natsMsg_GetData(reply) + natsMsg_GetDataLength(reply));
+        natsMsg_Destroy(reply);
+        const auto& message = answer.at("message");
+        Received out;
+        out.body = decode_base64(message.value("data", ""));
+        std::istringstream headers(decode_base64(message.value("hdrs", "")));
+        for (std::string line; std::getline(headers, line);) {
+            const auto colon = line.find(": ");
+            if (colon != std::string::npos)
+                out.headers[line.substr(0, colon)] = line.substr(colon + 2, line.size() - colon - 3);
+        }
+        out.id = out.headers["Nats-Msg-Id"];
+        out.key = out.headers["partition-key"];
+        return out;
+    }
+
+    natsConnection* connection_ = nullptr;
+    jsCtx* jetstream_ = nullptr;
+};
+
+class NatsFixture : public SinkFixture {
+  public:
+    NatsFixture() {
+        server_.settings = {"max_payload: 3MB", "max_pending: 64MB"};
+        server_.start();
+        proxy_.set_target(server_.port());
+    }
+    std::string make_destination() override {
+        const std::string name = "S" + std::to_string(++count_);
+        Direct(server_.url()).add_stream(name, name + ".>", 1'500'000);
+        return name + ".events";
+    }
+    relay::Settings settings(const std::string&) override {
+        relay::Settings settings("sink");
+        settings.set("type", "nats");
+        settings.set("url", "nats://127.0.0.1:" + std::to_string(proxy_.port()));
+        settings.set("ack_timeout", "5s");
+        settings.set("connect_timeout", "2s");
+        settings.set("heartbeat", "500ms");
+        return settings;
+    }
+    std::vector<Received> read_all(const std::string& destination) override {
+        return Direct(server_.url()).read(destination.substr(0, destination.find('.')));
+    }
+    void kill_broker() override { server_.kill_hard(); }
+    void start_broker() override { server_.start(); }
+    Proxy* proxy() override { return &proxy_; }
+    bool poison(Message& message, std::string& storage) override {
+        storage.assign(2'000'000, 'p');  // the server lets it pass, the stream does not
+        message.body = storage;
+        return true;
+    }
+    bool deduplicates() const override { return true; }
+
+  private:
+    Proxy proxy_;
+    NatsServer server_;
+    int count_ = 0;
+};
+
+// Send one message alone and return why it was rejected.
+std::string rejection_of(const relay::Settings& settings, Message message) {
+    const auto sink = sinks::make_sink(settings);
+    Driver driver(*sink);
+    driver.give({std::move(message)});
+    driver.run();
+    return driver.rejected().empty() ? "" : driver.rejected().begin()->second;
+}
+
+Message make_message(const std::string& subject, const std::string& body = "x") {
+    static std::vector<std::unique_ptr<std::string>> kept;
+    kept.push_back(std::make_unique<std::string>(body));
+    Message message;
+    message.message_id = "m";
+    message.destination = subject;
+    message.body = *kept.back();
+    return message;
+}
+
+TEST(NatsSink, a_subject_without_a_stream_is_rejected) {
+    NatsFixture fixture;
+    const auto words = rejection_of(fixture.settings({}), make_message("nobody.listens"));
+    EXPECT_NE(words.find("no stream takes the subject nobody.listens"), std::string::npos) << words;
+}
+
+TEST(NatsSink, what_the_server_finds_too_large_is_rejected) {
+    NatsFixture fixture;
+    const auto words = rejection_of(fixture.settings({}),
+                                    make_message(fixture.make_destination(), std::string(4'000'000, 'x')));
+    EXPECT_NE(words.find("ayload"), std::string::npos) << words;
+}
+
+TEST(NatsSink, a_header_that_would_break_the_protocol_is_rejected) {
+    NatsFixture fixture;
+    const std::string destination = fixture.make_destination();
+    for (const auto& header :
+         {Header{"a", "b\r\nc: d"}, Header{"a:b", "c"}, Header{"", "x"}, Header{"ü", "x"}}) {
+        auto message = make_message(destination);
+        message.headers = {header};
+        EXPECT_FALSE(rejection_of(fixture.settings({}), message).empty()) << header.name;
+    }
+    auto message = make_message(destination);
+    message.key = "a\r\nevil: 1";
+    EXPECT_FALSE(rejection_of(fixture.settings({}), message).empty());
+    EXPECT_TRUE(fixture.read_all(destination).empty());
+}
+
+TEST(NatsSink, a_subject_that_the_user_may_not_publish_to_is_rejected_in_the_servers_words) {
+    NatsServer server;
+    server.settings = {
+        "authorization { users = [ { user: u, password: p, permissions: { publish: { deny: \"secret.>\" } } "
+        "} ] }"};
+    server.start();
+    relay::Settings settings("sink");
+    settings.set("type", "nats");
+    settings.set("url", server.url());
+    settings.set("username", "u");
+    settings.set("password", "p");
+    settings.set("ack_timeout", "1s");
+    const auto words = rejection_of(settings, make_message("secret.events"));
+    EXPECT_NE(words.find("ermissions"), std::string::npos) << words;
+    settings.set("password", "wrong");
+    EXPECT_THROW(sinks::make_sink(settings)->check(), Error);
+}
+
+TEST(NatsSink, a_stream_is_created_when_the_settings_say_so) {
+    NatsFixture fixture;
+    auto settings = fixture.settings({});
+    settings.set("stream", "MADE");
+    settings.set("subject", "made.{event_type}");
+    settings.set("create_stream", true);
+    EXPECT_THROW(sinks::make_sink(settings), relay::SettingsError);
+    settings.set("stream_subjects", std::vector<std::string>{"made.*"});
+    sinks::make_sink(settings)->check();
+    EXPECT_EQ(rejection_of(settings, make_message("made.order")), "");
+    EXPECT_EQ(fixture.read_all("MADE.x").size(), 1U);
+}
+
+TEST(NatsSink, a_check_finds_a_stream_that_is_missing) {
+    NatsFixture fixture;
+    auto settings = fixture.settings({});
+    settings.set("subject", "not.there");
+    EXPECT_THROW(sinks::make_sink(settings)->check(), Error);
+}
+
+}  // namespace
+
+INSTANTIATE_TYPED_TEST_SUITE_P(Nats, SinkConformance, NatsFixture);
+
+}  // namespace baton::test

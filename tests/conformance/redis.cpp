@@ -1,0 +1,306 @@
+// The redis sink on a real redis-server.
+
+#include <hiredis/hiredis.h>
+
+#include "conformance/driver.hpp"
+#include "conformance/sink_conformance.hpp"
+#include "sinks/registry.hpp"
+#include "support/certificate.hpp"
+#include "support/cluster.hpp"
+
+namespace baton::test {
+
+namespace {
+
+// A connection of the test's own.
+class RedisClient {
+  public:
+    explicit RedisClient(int port) : context_(redisConnect("127.0.0.1", port), redisFree) {
+        if (!context_ || context_->err != 0)
+            throw Error("cannot reach redis on port " + std::to_string(port));
+    }
+    using Reply = std::unique_ptr<redisReply, decltype(&freeReplyObject)>;
+    Reply ask(const std::vector<std::string>& words) {
+        std::vector<const char*> pointers;
+        std::vector<std::size_t> sizes;
+        for (const auto& word : words) {
+            pointers.push_back(word.data());
+            sizes.push_back(word.size());
+        }
+        void* reply =
+            redisCommandArgv(context_.get(), static_cast<int>(words.size()), pointers.data(), sizes.data());
+        if (reply == nullptr) throw Error(std::string("redis: ") + context_->errstr);
+        return {static_cast<redisReply*>(reply), freeReplyObject};
+    }
+    // Run a command that must not fail.
+    void run(const std::vector<std::string>& words) {
+        const auto reply = ask(words);
+        if (reply->type == REDIS_REPLY_ERROR) throw Error(std::string(reply->str, reply->len));
+    }
+    std::int64_t number(const std::vector<std::string>& words) { return ask(words)->integer; }
+
+  private:
+    std::unique_ptr<redisContext, decltype(&redisFree)> context_;
+};
+
+std::string text_of(const redisReply* reply) {
+    return {reply->str, reply->len};
+}
+
+std::vector<Received> read_stream(RedisClient& client, const std::string& stream) {
+    std::vector<Received> all;
+    const auto reply = client.ask({"XRANGE", stream, "-", "+"});
+    for (std::size_t i = 0; i < reply->elements; ++i) {
+        const redisReply* fields = reply->element[i]->element[1];
+        Received got;
+        for (std::size_t f = 0; f + 1 < fields->elements; f += 2) {
+            const std::string name = text_of(fields->element[f]);
+            std::string value = text_of(fields->element[f + 1]);
+            if (name == "message_id")
+                got.id = std::move(value);
+            else if (name == "key")
+                got.key = std::move(value);
+            else if (name == "body")
+                got.body = std::move(value);
+            else if (name.starts_with("header:"))
+                got.headers[name.substr(7)] = std::move(value);
+        }
+        all.push_back(std::move(got));
+    }
+    return all;
+}
+
+class RedisFixture final : public SinkFixture {
+  public:
+    RedisFixture() {
+        server_.start();
+        proxy_.set_target(server_.port());
+    }
+    std::string make_destination() override { return "stream-" + std::to_string(++count_); }
+    relay::Settings settings(const std::string&) override {
+        relay::Settings settings("sink");
+        settings.set("type", "redis");
+        settings.set("url", "redis://127.0.0.1:" + std::to_string(proxy_.port()));
+        settings.set("connect_timeout", "1s");
+        settings.set("response_timeout", "1s");
+        settings.set("transaction_size", std::int64_t{50});
+        return settings;
+    }
+    std::vector<Received> read_all(const std::string& destination) override {
+        RedisClient client(server_.port());
+        return read_stream(client, destination);
+    }
+    void kill_broker() override { server_.kill_hard(); }
+    void start_broker() override { server_.start(); }
+    Proxy* proxy() override { return &proxy_; }
+    bool poison(Message& message, std::string&) override {
+        RedisClient(server_.port()).run({"SET", "not-a-stream", "1"});
+        message.destination = "not-a-stream";
+        return true;
+    }
+
+  private:
+    RedisServer server_;
+    Proxy proxy_;
+    int count_ = 0;
+};
+
+INSTANTIATE_TYPED_TEST_SUITE_P(Redis, SinkConformance, RedisFixture);
+
+// A server of the test's own, with a sink that goes straight to it.
+class RedisSinkTest : public testing::Test {
+  protected:
+    void start(std::vector<std::string> options = {}) {
+        server_.options = std::move(options);
+        server_.start();
+        settings_.set("type", "redis");
+        settings_.set("url", url());
+    }
+    std::string url(const std::string& login = "") const {
+        return "redis://" + login + "127.0.0.1:" + std::to_string(server_.port());
+    }
+    std::unique_ptr<relay::Sink> make() const { return sinks::make_sink(settings_); }
+    static std::vector<Message> messages(std::size_t count, const std::string& stream,
+                                         std::string_view body = "{}") {
+        std::vector<Message> made(count);
+        for (std::size_t i = 0; i < count; ++i) {
+            made[i].ticket = i + 1;
+            made[i].message_id = "m" + std::to_string(i);
+            made[i].destination = stream;
+            made[i].key = "k";
+            made[i].body = body;
+        }
+        return made;
+    }
+    // Send and wait until every message is reported.
+    static std::vector<relay::Delivery> deliver(relay::Sink& sink, const std::vector<Message>& messages) {
+        std::vector<relay::Delivery> deliveries;
+        sink.send(messages);
+        wait_until("every message is reported", [&] {
+            sink.collect(deliveries, std::chrono::milliseconds(50));
+            return deliveries.size() >= messages.size();
+        });
+        EXPECT_EQ(deliveries.size(), messages.size());
+        return deliveries;
+    }
+
+    RedisServer server_;
+    relay::Settings settings_{"sink"};
+};
+
+TEST_F(RedisSinkTest, a_stream_is_trimmed_to_maxlen) {
+    start();
+    settings_.set("maxlen", std::int64_t{10});
+    settings_.set("maxlen_exact", true);
+    for (const auto& delivery : deliver(*make(), messages(50, "trimmed")))
+        EXPECT_EQ(delivery.verdict, relay::Verdict::delivered);
+    EXPECT_EQ(RedisClient(server_.port()).number({"XLEN", "trimmed"}), 10);
+}
+
+TEST_F(RedisSinkTest, a_full_server_takes_none_of_a_key_after_the_first_it_refused) {
+    start({"--maxmemory-policy", "noeviction"});
+    RedisClient client(server_.port());
+    const std::string body(2000, 'x');
+    settings_.set("transaction_size", std::int64_t{20});
+    const auto sink = make();
+    client.run({"CONFIG", "SET", "maxmemory", "1mb"});
+    const auto many = messages(400, "full", body);
+    const auto refused = deliver(*sink, many);
+    std::size_t delivered = 0;
+    bool failed = false;
+    for (const auto& delivery : refused) {
+        if (delivery.verdict == relay::Verdict::delivered) {
+            EXPECT_FALSE(failed) << "one was taken after an earlier one was refused";
+            ++delivered;
+            continue;
+        }
+        failed = true;
+        EXPECT_EQ(delivery.verdict, relay::Verdict::retry);
+        EXPECT_NE(delivery.error.find("OOM"), std::string::npos) << delivery.error;
+    }
+    EXPECT_TRUE(failed);
+    EXPECT_EQ(RedisClient(server_.port()).number({"XLEN", "full"}), static_cast<std::int64_t>(delivered));
+    client.run({"CONFIG", "SET", "maxmemory", "0"});
+    for (const auto& delivery : deliver(*sink, messages(20, "full", body)))
+        EXPECT_EQ(delivery.verdict, relay::Verdict::delivered) << delivery.error;
+}
+
+TEST_F(RedisSinkTest, a_wrong_password_is_retried_in_the_servers_words_and_the_right_one_works) {
+    start({"--requirepass", "secret"});
+    settings_.set("url", url(":wrong@"));
+    for (const auto& delivery : deliver(*make(), messages(2, "s"))) {
+        EXPECT_EQ(delivery.verdict, relay::Verdict::retry);
+        EXPECT_NE(delivery.error.find("WRONGPASS"), std::string::npos) << delivery.error;
+    }
+    EXPECT_THROW(make()->check(), Error);
+    settings_.set("url", url(":secret@") + "/3");
+    EXPECT_NO_THROW(make()->check());
+    for (const auto& delivery : deliver(*make(), messages(2, "s")))
+        EXPECT_EQ(delivery.verdict, relay::Verdict::delivered) << delivery.error;
+    RedisClient client(server_.port());
+    client.run({"AUTH", "secret"});
+    client.run({"SELECT", "3"});
+    EXPECT_EQ(client.number({"XLEN", "s"}), 2);
+}
+
+TEST_F(RedisSinkTest, a_stream_that_the_user_may_not_write_is_rejected_and_the_others_go_on) {
+    start();
+    RedisClient client(server_.port());
+    client.run({"ACL", "SETUSER", "relay", "on", ">pw", "~open*", "+@all"});
+    settings_.set("url", url("relay:pw@"));
+    auto mixed = messages(3, "open");
+    mixed[1].destination = "closed";
+    const auto sink = make();
+    std::map<std::uint64_t, relay::Delivery> fate;
+    for (const auto& delivery : deliver(*sink, mixed)) fate.emplace(delivery.ticket, delivery);
+    EXPECT_EQ(fate.at(2).verdict, relay::Verdict::rejected);
+    EXPECT_NE(fate.at(2).error.find("NOPERM"), std::string::npos) << fate.at(2).error;
+    EXPECT_EQ(fate.at(1).verdict, relay::Verdict::retry);
+    EXPECT_EQ(fate.at(3).verdict, relay::Verdict::retry);
+    for (const auto& delivery : deliver(*sink, {mixed[0], mixed[2]}))
+        EXPECT_EQ(delivery.verdict, relay::Verdict::delivered) << delivery.error;
+    EXPECT_EQ(client.number({"XLEN", "open"}), 2);
+}
+
+TEST_F(RedisSinkTest, a_body_over_the_servers_limit_is_rejected_alone) {
+    start({"--proto-max-bulk-len", "1048576"});
+    const std::string large(2 << 20, 'x');
+    auto mixed = messages(3, "limit");
+    mixed[1].body = large;
+    const auto sink = make();
+    std::vector<Message> left = mixed;
+    std::map<std::uint64_t, relay::Delivery> final;
+    wait_until("all are delivered or rejected", [&] {
+        std::vector<Message> again;
+        for (const auto& delivery : deliver(*sink, left))
+            if (delivery.verdict == relay::Verdict::retry)
+                again.push_back(mixed[delivery.ticket - 1]);
+            else
+                final.insert_or_assign(delivery.ticket, delivery);
+        left = again;
+        return left.empty();
+    });
+    EXPECT_EQ(final.at(1).verdict, relay::Verdict::delivered);
+    EXPECT_EQ(final.at(2).verdict, relay::Verdict::rejected);
+    EXPECT_NE(final.at(2).error.find("Protocol error"), std::string::npos) << final.at(2).error;
+    EXPECT_EQ(final.at(3).verdict, relay::Verdict::delivered);
+}
+
+TEST_F(RedisSinkTest, missing_replicas_keep_a_message_undelivered) {
+    start();
+    settings_.set("wait_replicas", std::int64_t{1});
+    settings_.set("wait_timeout", "100ms");
+    const auto sink = make();
+    for (int time = 0; time < 2; ++time)
+        for (const auto& delivery : deliver(*sink, messages(2, "lonely"))) {
+            EXPECT_EQ(delivery.verdict, relay::Verdict::retry);
+            EXPECT_NE(delivery.error.find("0 of 1 replicas"), std::string::npos) << delivery.error;
+        }
+}
+
+TEST_F(RedisSinkTest, tls_is_spoken_and_a_stranger_is_not_trusted) {
+    const auto certificate = make_certificate(server_.folder());
+    const int tls_port = find_free_port();
+    start({"--tls-port", std::to_string(tls_port), "--tls-cert-file", certificate.cert.string(),
+           "--tls-key-file", certificate.key.string(), "--tls-auth-clients", "no"});
+    settings_.set("url", "rediss://localhost:" + std::to_string(tls_port));
+    for (const auto& delivery : deliver(*make(), messages(2, "s"))) {
+        EXPECT_EQ(delivery.verdict, relay::Verdict::retry);
+        EXPECT_NE(delivery.error.find("self-signed"), std::string::npos) << delivery.error;
+    }
+    settings_.set("tls_ca", certificate.cert.string());
+    const std::string body(1 << 20, 'x');
+    for (const auto& host : {"localhost", "127.0.0.1"}) {
+        settings_.set("url", std::string("rediss://") + host + ":" + std::to_string(tls_port));
+        EXPECT_NO_THROW(make()->check());
+        for (const auto& delivery : deliver(*make(), messages(20, "s", body)))
+            EXPECT_EQ(delivery.verdict, relay::Verdict::delivered) << delivery.error;
+    }
+    EXPECT_EQ(RedisClient(server_.port()).number({"XLEN", "s"}), 40);
+}
+
+TEST_F(RedisSinkTest, a_connection_closed_while_idle_costs_no_message_an_attempt) {
+    start();
+    RedisClient client(server_.port());
+    const auto sink = make();
+    deliver(*sink, messages(1, "idle"));
+    client.run({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
+    for (const auto& delivery : deliver(*sink, messages(1, "idle")))
+        EXPECT_EQ(delivery.verdict, relay::Verdict::delivered) << delivery.error;
+}
+
+TEST_F(RedisSinkTest, check_finds_a_key_that_is_no_stream) {
+    start();
+    RedisClient(server_.port()).run({"SET", "taken", "1"});
+    settings_.set("stream", "taken");
+    try {
+        make()->check();
+        FAIL() << "check() was content with a string";
+    } catch (const UsageError& error) {
+        EXPECT_NE(std::string(error.what()).find("is a string"), std::string::npos) << error.what();
+    }
+}
+
+}  // namespace
+
+}  // namespace baton::test
