@@ -103,8 +103,8 @@ class Demo {
         screen_.finish(view());
         check();
         Audit audit = audit_demo(db_, file_);
-        audit.tracks[0].latency = latency_between(shop_.commits(), relays_.filed);
-        audit.tracks[1].latency = latency_between(shop_.commits(), relays_.received);
+        audit.tracks[0].latency = latency_between(shop_.commits(), relays_.filed, pause_);
+        audit.tracks[1].latency = latency_between(shop_.commits(), relays_.received, pause_);
         return audit;
     }
 
@@ -140,12 +140,15 @@ class Demo {
         if (!held && held_) screen_.tell(elapsed(), "it commits, and its events follow");
         held_ = held;
         if (restarts_ == 0 && elapsed() > options_.seconds * 0.6) {
+            // What was committed just before is under way while it stops.
+            pause_.from = DemoClock::now() - 200ms;
             relays_.stop();
             ++restarts_;
             started_again_ = elapsed() + std::min(options_.seconds * 0.08, 1.0);
             screen_.tell(elapsed(), "the relay is stopped; the shop does not notice");
         } else if (restarts_ == 1 && elapsed() > started_again_) {
             relays_.start();
+            pause_.until = DemoClock::now() + 500ms;  // and a little until it has caught up
             ++restarts_;
             screen_.tell(elapsed(), "the relay is back and goes on where it was");
         }
@@ -158,7 +161,7 @@ class Demo {
         const auto& counts = shop_.counts();
         if (elapsed() > measured_ + 0.5) {
             measured_ = elapsed();
-            latency_ = latency_between(shop_.commits(), relays_.filed);
+            latency_ = latency_between(shop_.commits(), relays_.filed, pause_);
         }
         return {elapsed(),        options_.seconds,    options_.writers,       counts.placed,
                 counts.changed,   counts.paid,         counts.cancelled,       counts.rolled_back,
@@ -179,6 +182,7 @@ class Demo {
     double started_again_ = 0;
     double measured_ = -1;
     Latency latency_;
+    Pause pause_;
     std::string trouble_;
 };
 

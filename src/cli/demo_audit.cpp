@@ -98,12 +98,12 @@ Audit audit_demo(const std::string& url, const std::filesystem::path& file) {
     return audit;
 }
 
-Latency latency_between(const Moments& commits, const Moments& deliveries) {
+Latency latency_between(const Moments& commits, const Moments& deliveries, const Pause& pause) {
     std::vector<double> times;
     const auto delivered = deliveries.all();
     for (const auto& [id, at] : commits.all()) {
         const auto found = delivered.find(id);
-        if (found == delivered.end()) continue;
+        if (found == delivered.end() || (at >= pause.from && at <= pause.until)) continue;
         // The sink may have it before the writer's own thread has woken up to note its commit.
         times.push_back(std::max(std::chrono::duration<double, std::milli>(found->second - at).count(), 0.0));
     }

@@ -38,8 +38,13 @@ struct Audit {
 
 // Compare; `file` holds JSON lines, in each of them one event.
 Audit audit_demo(const std::string& db, const std::filesystem::path& file);
-// From commit to delivery, over the events that have both.
-Latency latency_between(const Moments& commits, const Moments& deliveries);
+// A stretch of time in which the relay was stopped on purpose.
+struct Pause {
+    DemoClock::time_point from = DemoClock::time_point::max();
+    DemoClock::time_point until = DemoClock::time_point::max();
+};
+// From commit to delivery, over the events that have both and were not committed during the pause.
+Latency latency_between(const Moments& commits, const Moments& deliveries, const Pause& pause);
 std::string describe(const Audit& audit);
 
 }  // namespace baton::cli
