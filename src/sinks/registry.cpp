@@ -6,6 +6,7 @@
 #include "sinks/kafka.hpp"
 #include "sinks/nats.hpp"
 #include "sinks/null.hpp"
+#include "sinks/postgres.hpp"
 #include "sinks/rabbitmq.hpp"
 #include "sinks/redis.hpp"
 #include "sinks/sqs.hpp"
@@ -20,6 +21,7 @@ const std::map<std::string, MakeSink>& registry() {
         {"kafka", make_kafka},
         {"nats", make_nats},
         {"null", make_null},
+        {"postgres", make_postgres},
         {"rabbitmq", make_rabbitmq},
         {"redis", make_redis},
         {"sqs", make_sqs},

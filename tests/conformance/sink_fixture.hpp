@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "event/event.hpp"
@@ -42,6 +43,8 @@ class SinkFixture {
     // False when this sink has no such message.
     virtual bool poison(Message& message, std::string& storage) = 0;
 
+    // Tell whether the body that came is the one that was sent.
+    virtual bool same_body(std::string_view got, std::string_view sent) const { return got == sent; }
     virtual std::size_t largest_body() const { return 1024 * 1024; }
     virtual bool shows_key() const { return true; }      // read_all gives keys back
     virtual bool deduplicates() const { return false; }  // the server keeps one copy of an id

@@ -1,0 +1,259 @@
+#include "sinks/postgres.hpp"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <deque>
+
+#include "event/json.hpp"
+#include "postgres/connection.hpp"
+
+namespace baton::sinks {
+
+namespace {
+
+using relay::Verdict;
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t batch_messages = 1000;
+constexpr std::size_t batch_bytes = 4U << 20;
+
+// Where the server or the role commits without waiting for the disk, this statement still does.
+constexpr const char* statement =
+    "select count(*) from (select set_config('synchronous_commit', case "
+    "current_setting('synchronous_commit') when 'off' "
+    "then 'on' else current_setting('synchronous_commit') end, true)) as s, baton.receive_many($1, "
+    "$2::jsonb) as r";
+
+struct Options {
+    std::string url;
+    std::string inbox;  // when it is the same for every event
+    std::string source;
+    milliseconds timeout{};
+};
+
+// A message that waits or is under way, as the inbox wants it.
+struct Entry {
+    std::uint64_t ticket;
+    std::string inbox;
+    std::string json;
+    bool alone = false;  // its batch was refused: find out whose fault it was
+};
+
+// Tell whether the server will never take it: bad data, a constraint, no such inbox, no privilege, a limit.
+bool is_permanent(const SqlError& error) {
+    const std::string_view state = error.sqlstate();
+    const std::string_view kind = state.substr(0, 2);
+    return kind == "22" || kind == "23" || kind == "42" || kind == "54" || kind == "0A" || state == "BT004";
+}
+
+void append_field(std::string& out, const char* name, const Field& value) {
+    if (!value) return;
+    out.append(",\"").append(name).append("\":");
+    append_json_string(out, *value);
+}
+
+std::string as_inbox_message(const Message& message, const std::string& source) {
+    std::string out = "{\"event_id\":";
+    append_json_string(out, message.message_id);
+    append_field(out, "source", source);
+    if (const Event* event = message.event) {
+        append_field(out, "event_type", event->event_type);
+        append_field(out, "aggregate_id", event->aggregate_id);
+        append_field(out, "tenant_id", event->tenant_id);
+        append_field(out, "trace_id", event->trace_id);
+    }
+    out += ",\"headers\":{";
+    const char* separator = "";
+    const auto add_header = [&](std::string_view name, std::string_view value) {
+        out += separator;
+        separator = ",";
+        append_json_string(out, name);
+        out += ':';
+        append_json_string(out, value);
+    };
+    for (const auto& header : message.headers) add_header(header.name, header.value);
+    if (!message.key.empty()) add_header("partition-key", message.key);
+    if (!message.content_type.empty()) add_header("content-type", message.content_type);
+    out += '}';
+    if (is_json_type(message.content_type) && is_json(message.body)) {
+        out.append(",\"payload\":").append(message.body);
+    } else if (message.body.data() != nullptr) {
+        out += ",\"payload_raw\":\"";
+        append_base64(out, message.body);
+        out += '"';
+    }
+    return out + "}";
+}
+
+class PostgresSink final : public relay::Sink {
+  public:
+    explicit PostgresSink(Options options) : options_(std::move(options)) {}
+
+    relay::SinkTraits traits() const override { return {.keeps_order_after_failure = true}; }
+
+    void check() override {
+        postgres::Connection connection(options_.url, "baton relay");
+        if (connection.value(
+                "select to_regprocedure('baton.receive_many(text, jsonb, name[])') is not null") != "t")
+            throw Error("the database has no baton: run baton init on it");
+        if (!options_.inbox.empty())
+            connection.query("select * from baton.receive_many($1, '[]')", {options_.inbox});
+    }
+
+    void send(std::span<const Message> messages) override {
+        for (const auto& message : messages) {
+            // Once something failed, nothing is taken until that is known: none may overtake.
+            if (refusing_)
+                done_.push_back({message.ticket, Verdict::retry, trouble_, {}});
+            else
+                waiting_.push_back(
+                    {message.ticket, message.destination, as_inbox_message(message, options_.source)});
+        }
+        attempt([this] { begin_batch(); });
+    }
+
+    void collect(std::vector<relay::Delivery>& deliveries, milliseconds patience) override {
+        const auto end = Clock::now() + patience;
+        attempt([&] {
+            do {
+                begin_batch();
+                if (flying_.empty()) break;
+                finish_batch(done_.empty() ? std::chrono::ceil<milliseconds>(end - Clock::now())
+                                           : milliseconds(0));
+            } while (done_.empty() && Clock::now() < end);
+        });
+        std::move(done_.begin(), done_.end(), std::back_inserter(deliveries));
+        done_.clear();
+        refusing_ = false;
+    }
+
+    std::string trouble() override { return trouble_; }
+
+  private:
+    // Do it; when the connection or the server fails, everything held here is to be sent again.
+    template <class Step>
+    void attempt(const Step& step) {
+        try {
+            step();
+        } catch (const std::exception& error) {
+            give_back(error.what());
+            connection_.reset();
+        }
+    }
+
+    void give_back(const std::string& why) {
+        trouble_ = why;
+        refusing_ = !flying_.empty() || !waiting_.empty();
+        for (const auto& entry : flying_) done_.push_back({entry.ticket, Verdict::retry, why, {}});
+        for (const auto& entry : waiting_) done_.push_back({entry.ticket, Verdict::retry, why, {}});
+        flying_.clear();
+        waiting_.clear();
+    }
+
+    // Send the next batch, unless one is under way or there is none.
+    void begin_batch() {
+        if (!flying_.empty() || waiting_.empty()) return;
+        if (!connection_) connection_ = std::make_unique<postgres::Connection>(options_.url, "baton relay");
+        PQsetnonblocking(connection_->native(), 1);
+        const std::string inbox = waiting_.front().inbox;
+        std::string messages = "[";
+        while (!waiting_.empty() && waiting_.front().inbox == inbox && flying_.size() < batch_messages) {
+            Entry& next = waiting_.front();
+            const bool first = flying_.empty();
+            if (!first &&
+                (next.alone || flying_.front().alone || messages.size() + next.json.size() > batch_bytes))
+                break;
+            messages.append(first ? "" : ",").append(next.json);
+            flying_.push_back(std::move(next));
+            waiting_.pop_front();
+        }
+        messages += ']';
+        const std::array<const char*, 2> values{inbox.c_str(), messages.c_str()};
+        if (PQsendQueryParams(connection_->native(), statement, 2, nullptr, values.data(), nullptr, nullptr,
+                              0) == 0)
+            throw ConnectionError(PQerrorMessage(connection_->native()));
+        sent_at_ = Clock::now();
+    }
+
+    // Wait for the answer to the batch under way, at most so long.
+    void finish_batch(milliseconds patience) {
+        const auto end = Clock::now() + std::max(patience, milliseconds(0));
+        PGconn* native = connection_->native();
+        for (;;) {
+            const int unsent = PQflush(native);
+            if (unsent < 0 || PQconsumeInput(native) == 0)
+                throw ConnectionError(PQerrorMessage(native), true);
+            if (unsent == 0 && PQisBusy(native) == 0) return take_answer();
+            if (Clock::now() - sent_at_ > options_.timeout)
+                throw ConnectionError("the server does not answer", true);
+            const auto left =
+                std::chrono::ceil<milliseconds>(std::min(end, sent_at_ + options_.timeout) - Clock::now());
+            if (Clock::now() >= end) return;
+            pollfd socket{PQsocket(native), static_cast<short>(unsent > 0 ? POLLIN | POLLOUT : POLLIN), 0};
+            ::poll(&socket, 1, static_cast<int>(std::max<milliseconds::rep>(left.count(), 1)));
+        }
+    }
+
+    void take_answer() {
+        PGresult* answer = PQgetResult(connection_->native());
+        try {
+            connection_->check(answer);
+        } catch (const SqlError& error) {
+            drain();
+            if (!is_permanent(error)) throw;
+            return blame(error);
+        }
+        drain();
+        trouble_.clear();
+        for (const auto& entry : flying_) done_.push_back({entry.ticket, Verdict::delivered, {}, {}});
+        flying_.clear();
+    }
+
+    // Read up to the end of the statement's answer.
+    void drain() {
+        while (PGresult* rest = PQgetResult(connection_->native())) PQclear(rest);
+    }
+
+    // The server refused the batch: reject its only message, or send each again by itself.
+    void blame(const SqlError& error) {
+        if (flying_.size() == 1) {
+            const std::string detail = error.detail().empty() ? "" : " (" + error.detail() + ")";
+            done_.push_back({flying_.front().ticket,
+                             Verdict::rejected,
+                             std::string(error.what()) + detail + " [" + error.sqlstate() + "]",
+                             {}});
+        } else {
+            for (auto entry = flying_.rbegin(); entry != flying_.rend(); ++entry) {
+                entry->alone = true;
+                waiting_.push_front(std::move(*entry));
+            }
+        }
+        flying_.clear();
+    }
+
+    Options options_;
+    std::unique_ptr<postgres::Connection> connection_;
+    std::deque<Entry> waiting_;
+    std::vector<Entry> flying_;
+    Clock::time_point sent_at_{};
+    std::vector<relay::Delivery> done_;
+    std::string trouble_;
+    bool refusing_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<relay::Sink> make_postgres(const relay::Settings& settings) {
+    Options options;
+    options.url = settings.text("url");
+    const std::string inbox = settings.text("inbox", "");
+    if (inbox.find_first_of("{,") == std::string::npos) options.inbox = inbox;
+    options.source = settings.text("source", "baton");
+    options.timeout = settings.duration("timeout", std::chrono::seconds(30));
+    return std::make_unique<PostgresSink>(std::move(options));
+}
+
+}  // namespace baton::sinks

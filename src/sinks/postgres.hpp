@@ -1,0 +1,26 @@
+#pragma once
+// Hands messages over to a baton inbox, on this server or another: destination = inbox.
+//
+// Batches go through baton.receive_many(), which knows a message that it has had, so that however often one
+// is sent, it arrives once. Delivered means committed, and flushed even where the server's synchronous_commit
+// is off. One batch is under way at a time; when one fails for a passing reason, everything the sink holds
+// comes back as `retry`, so many messages of one key may be in flight. A batch that the server refuses for
+// good is sent again one by one, and only the message at fault is rejected.
+//
+// A body of JSON becomes the inbox's payload, any other its payload_raw.
+//
+//   url      connection string or URL of the database
+//   inbox    see relay/transform.hpp
+//   source   what the inbox is told as the source of its messages; "baton"
+//   timeout  of one batch; 30s
+
+#include <memory>
+
+#include "relay/io.hpp"
+#include "relay/settings.hpp"
+
+namespace baton::sinks {
+
+std::unique_ptr<relay::Sink> make_postgres(const relay::Settings& settings);
+
+}  // namespace baton::sinks

@@ -1,0 +1,163 @@
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "conformance/driver.hpp"
+#include "conformance/lines.hpp"
+#include "conformance/sink_conformance.hpp"
+#include "sinks/registry.hpp"
+#include "support/cluster.hpp"
+
+namespace baton::test {
+
+namespace {
+
+using nlohmann::json;
+
+class PostgresFixture : public SinkFixture {
+  public:
+    PostgresFixture() : cluster_(Form::extension), database_(cluster_.fresh_database()) {
+        proxy_.set_target(cluster_.server().port());
+        Connection(database_).exec(
+            "create role writer login password 'w'; grant baton_producer, baton_relay to writer");
+    }
+    std::string make_destination() override {
+        const std::string name = "inbox_" + std::to_string(++count_);
+        Connection(database_).query("select baton.create_inbox($1)", {name});
+        return name;
+    }
+    relay::Settings settings(const std::string& destination) override {
+        relay::Settings settings("sink");
+        settings.set("type", "postgres");
+        settings.set("url", proxied_url());
+        settings.set("inbox", destination);
+        settings.set("timeout", "2s");
+        return settings;
+    }
+    std::vector<Received> read_all(const std::string& destination) override {
+        Connection connection(database_);
+        const auto rows = connection.query(
+            "select event_id, payload::text, encode(payload_raw, 'base64'), headers::text from " +
+            connection.escape_identifier(destination) + " order by received_at");
+        std::vector<Received> messages;
+        for (int row = 0; row < rows.rows(); ++row) {
+            Received& message = messages.emplace_back();
+            message.id = rows.text(row, 0);
+            message.body =
+                rows.is_null(row, 1) ? decode_base64(without_breaks(rows.text(row, 2))) : rows.text(row, 1);
+            message.headers = json::parse(rows.view(row, 3)).get<std::map<std::string, std::string>>();
+            message.key = message.headers["partition-key"];
+        }
+        return messages;
+    }
+    // jsonb keeps the value, not the spelling.
+    bool same_body(std::string_view got, std::string_view sent) const override {
+        if (got == sent) return true;
+        const auto a = json::parse(got, nullptr, false);
+        return !a.is_discarded() && a == json::parse(sent, nullptr, false);
+    }
+    void kill_broker() override { cluster_.server().kill_hard(); }
+    void start_broker() override { cluster_.server().start(); }
+    Proxy* proxy() override { return &proxy_; }
+    bool poison(Message& message, std::string& storage) override {
+        storage = R"({"zero":"\u0000"})";  // JSON that jsonb cannot hold
+        message.body = storage;
+        return true;
+    }
+    bool deduplicates() const override { return true; }
+    const std::string& database() const { return database_; }
+
+  private:
+    static std::string without_breaks(std::string text) {
+        std::erase(text, '\n');
+        return text;
+    }
+    std::string proxied_url() const {
+        const std::string key = "dbname=";
+        auto name = database_.substr(database_.find(key) + key.size());
+        name = name.substr(0, name.find(' '));
+        return "host=127.0.0.1 port=" + std::to_string(proxy_.port()) +
+               " user=writer password=w dbname=" + name;
+    }
+
+    Proxy proxy_;
+    Cluster cluster_;
+    std::string database_;
+    int count_ = 0;
+};
+
+class PostgresSink : public testing::Test {
+  protected:
+    static void SetUpTestSuite() { fixture_ = std::make_unique<PostgresFixture>(); }
+    static void TearDownTestSuite() { fixture_.reset(); }
+    static inline std::unique_ptr<PostgresFixture> fixture_;
+};
+
+TEST_F(PostgresSink, an_inbox_that_is_not_there_is_rejected_in_the_servers_words) {
+    const auto sink = sinks::make_sink(fixture_->settings("nowhere"));
+    EXPECT_THROW(sink->check(), Error);
+    Message message;
+    message.message_id = "m";
+    message.destination = "nowhere";
+    message.body = "{}";
+    message.content_type = "application/json";
+    Driver driver(*sink);
+    driver.give({message});
+    driver.run();
+    ASSERT_EQ(driver.rejected().size(), 1U);
+    EXPECT_NE(driver.rejected().at("m").find("nowhere"), std::string::npos) << driver.rejected().at("m");
+}
+
+TEST_F(PostgresSink, what_the_event_knows_of_itself_reaches_the_inbox) {
+    const std::string inbox = fixture_->make_destination();
+    Event event;
+    event.event_id = "e1";
+    event.event_type = "placed";
+    event.aggregate_id = "42";
+    event.tenant_id = "acme";
+    event.trace_id = "t1";
+    Message message;
+    message.message_id = "e1";
+    message.destination = inbox;
+    message.body = R"({"n":1})";
+    message.content_type = "application/json";
+    message.event = &event;
+    const auto sink = sinks::make_sink(fixture_->settings(inbox));
+    Driver driver(*sink);
+    driver.give({message});
+    driver.run();
+    const auto row =
+        Connection(fixture_->database())
+            .query("select event_type, aggregate_id, tenant_id, trace_id, source, payload ->> 'n' from " +
+                   inbox);
+    ASSERT_EQ(row.rows(), 1);
+    const std::array<std::string, 6> expected{"placed", "42", "acme", "t1", "baton", "1"};
+    for (int i = 0; i < 6; ++i) EXPECT_EQ(row.text(0, i), expected[static_cast<std::size_t>(i)]);
+}
+
+TEST_F(PostgresSink, inboxes_that_are_switched_off_are_waited_for) {
+    const std::string inbox = fixture_->make_destination();
+    Connection admin(fixture_->database());
+    const auto set = [&](const char* value) {
+        admin.query("select baton.set_setting('inbox_enabled', $1)", {value});
+    };
+    set("off");
+    Message message;
+    message.message_id = "m";
+    message.destination = inbox;
+    message.body = "{}";
+    const auto sink = sinks::make_sink(fixture_->settings(inbox));
+    Driver driver(*sink);
+    driver.give({message});
+    driver.run_until([&] { return driver.retries() >= 3; });
+    EXPECT_EQ(driver.delivered(), 0U);
+    set("on");
+    driver.run();
+    EXPECT_EQ(fixture_->read_all(inbox).size(), 1U);
+}
+
+}  // namespace
+
+INSTANTIATE_TYPED_TEST_SUITE_P(Postgres, SinkConformance, PostgresFixture);
+
+}  // namespace baton::test
