@@ -1,0 +1,139 @@
+#include "cli/demo_audit.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "cli/demo_screen.hpp"
+
+namespace baton::cli {
+
+using postgres::Connection;
+
+namespace {
+
+using Ids = std::set<std::string>;
+
+Ids committed_ids(Connection& db) {
+    const auto rows = db.query("select event_id from shop.events");
+    Ids ids;
+    for (int row = 0; row < rows.rows(); ++row) ids.insert(rows.text(row, 0));
+    return ids;
+}
+
+// Read the file as any consumer would.
+Track audit_file(const std::filesystem::path& file, const Ids& committed) {
+    Track track;
+    track.name = "file";
+    Ids delivered;
+    std::map<std::string, int> last;
+    std::ifstream lines(file);
+    for (std::string line; std::getline(lines, line);) {
+        const auto event = nlohmann::json::parse(line);
+        const std::string id = event.at("id");
+        ++track.delivered;
+        if (!committed.contains(id)) ++track.phantom;
+        if (!delivered.insert(id).second) {
+            ++track.duplicated;
+            continue;
+        }
+        int& before = last[event.at("aggregate_id")];
+        const int n = event.at("payload").at("n");
+        if (n != before + 1) ++track.out_of_order;
+        before = n;
+    }
+    track.lost = static_cast<long>(std::count_if(
+        committed.begin(), committed.end(), [&](const std::string& id) { return !delivered.contains(id); }));
+    return track;
+}
+
+// Look at the inbox, and at what the handler made of it.
+Track audit_inbox(Connection& db) {
+    Track track;
+    track.name = "inbox";
+    const auto row = db.query(R"(
+        select count(i.event_id) filter (where i.processed_at is not null),
+               count(*) filter (where e.event_id is not null and i.processed_at is null),
+               count(*) filter (where e.event_id is null),
+               greatest((select coalesce(sum(events), 0) from shop.books) - count(i.event_id), 0),
+               (select coalesce(sum(disorder), 0) from shop.last_seen)
+          from shop.accounting i full join shop.events e on e.event_id::text = i.event_id)");
+    track.delivered = row.number<long>(0, 0);
+    track.lost = row.number<long>(0, 1);
+    track.phantom = row.number<long>(0, 2);
+    track.duplicated = row.number<long>(0, 3);
+    track.out_of_order = row.number<long>(0, 4);
+    return track;
+}
+
+bool books_balance(Connection& db) {
+    return db.value(R"(
+        select not exists (
+            (select event_type, count(*), sum((payload ->> 'amount')::numeric) from shop.events group by event_type
+             except select event_type, events, amount from shop.books)
+            union all
+            (select event_type, events, amount from shop.books
+             except select event_type, count(*), sum((payload ->> 'amount')::numeric) from shop.events group by event_type)))") ==
+           "t";
+}
+
+}  // namespace
+
+bool Audit::passed() const {
+    return committed > 0 && books_balance &&
+           std::all_of(tracks.begin(), tracks.end(), [](const Track& track) { return track.clean(); });
+}
+
+Audit audit_demo(const std::string& url, const std::filesystem::path& file) {
+    Connection db(url, "baton demo audit");
+    Audit audit;
+    const Ids committed = committed_ids(db);
+    audit.committed = static_cast<long>(committed.size());
+    audit.tracks = {audit_file(file, committed), audit_inbox(db)};
+    audit.books_balance = books_balance(db);
+    return audit;
+}
+
+Latency latency_between(const Moments& commits, const Moments& deliveries, const Pause& pause) {
+    std::vector<double> times;
+    const auto delivered = deliveries.all();
+    for (const auto& [id, at] : commits.all()) {
+        const auto found = delivered.find(id);
+        if (found == delivered.end() || (at >= pause.from && at <= pause.until)) continue;
+        // The sink may have it before the writer's own thread has woken up to note its commit.
+        times.push_back(std::max(std::chrono::duration<double, std::milli>(found->second - at).count(), 0.0));
+    }
+    if (times.empty()) return {};
+    std::sort(times.begin(), times.end());
+    const auto at = [&times](double part) {
+        return times[static_cast<std::size_t>(part * static_cast<double>(times.size() - 1))];
+    };
+    return {at(0.5), at(0.99)};
+}
+
+std::string describe(const Audit& audit) {
+    std::string text = fmt::format("  {:<24}", "audit");
+    for (const auto& track : audit.tracks) text += fmt::format("{:>12}", track.name);
+    const auto row = [&](const char* name, auto value) {
+        text += fmt::format("\n  {:<24}", name);
+        for (const auto& track : audit.tracks) text += fmt::format("{:>12}", value(track));
+    };
+    row("committed", [&](const Track&) { return grouped(audit.committed); });
+    row("delivered", [](const Track& track) { return grouped(track.delivered); });
+    row("lost", [](const Track& track) { return grouped(track.lost); });
+    row("rolled back, yet seen", [](const Track& track) { return grouped(track.phantom); });
+    row("duplicated", [](const Track& track) { return grouped(track.duplicated); });
+    row("out of order", [](const Track& track) { return grouped(track.out_of_order); });
+    row("commit to delivery p50",
+        [](const Track& track) { return fmt::format("{:.1f} ms", track.latency.p50); });
+    row("                   p99",
+        [](const Track& track) { return fmt::format("{:.1f} ms", track.latency.p99); });
+    return text + fmt::format("\n  {:<24}{:>24}\n", "books of the handler",
+                              audit.books_balance ? "each event once" : "do not balance");
+}
+
+}  // namespace baton::cli
