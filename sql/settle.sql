@@ -21,7 +21,7 @@ end
 $$;
 comment on function baton.raise_lease_lost(text, text) is 'raises BT001';
 
--- The pieces that a consumer holds, of one lease or of all, in delivery order.
+-- The pieces that a consumer holds, of one lease or of all, in delivery order: a piece gets its number when it is leased.
 create function baton.held_pieces(g baton.consumer_groups, consumer_id text, token uuid)
 returns setof baton.pieces
 language sql stable
@@ -29,7 +29,7 @@ as $$
     select * from baton.pieces p
      where p.group_id = g.group_id and p.consumer_id = held_pieces.consumer_id and p.lease_token is not null
        and (token is null or p.lease_token = token)
-     order by p.window_number, p.after_id, p.piece_id
+     order by p.piece_id
 $$;
 comment on function baton.held_pieces(baton.consumer_groups, text, uuid) is 'pieces leased to a consumer';
 
@@ -103,8 +103,7 @@ begin
         delete from baton.pieces q
          where q.piece_id in (select h.piece_id
                                 from baton.held_pieces(g, commit_offset.consumer_id, commit_offset.lease_token) h
-                               where (h.window_number, h.after_id, h.piece_id)
-                                     <= (target.window_number, target.after_id, target.piece_id)
+                               where h.piece_id <= target.piece_id
                                  and (h.piece_id <> target.piece_id or commit_offset.last_offset = target.upto_id));
         update baton.pieces q set after_id = commit_offset.last_offset where q.piece_id = target.piece_id;
     end if;
