@@ -9,6 +9,7 @@ void add_up(Program& program);
 void add_demo(Program& program);
 void add_down(Program& program);
 void add_init(Program& program);
+void add_relay(Program& program);
 void add_status(Program& program);
 void add_version(Program& program);
 

@@ -130,6 +130,7 @@ relay::PipelineParts make_parts(const Settings& pipeline, const RelayIdentity& i
 
     const OutboxOptions options = read_source(source, parts.name, identity);
     const GroupOptions group = read_group(source, failure);
+    parts.group = options.group;
     parts.policy = read_policy(failure, limits);
     parts.max_bytes =
         static_cast<std::size_t>(positive(limits, "max_bytes", static_cast<std::int64_t>(parts.max_bytes)));

@@ -46,6 +46,7 @@ Counts sum(const Counts& a, const Counts& b) {
 
 Pipeline::Pipeline(PipelineParts parts) : parts_(std::move(parts)) {
     status_.name = parts_.name;
+    status_.group = parts_.group;
 }
 
 Pipeline::~Pipeline() {

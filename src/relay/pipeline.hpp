@@ -21,6 +21,7 @@ const char* name_of(PipelineState state);
 
 struct PipelineStatus {
     std::string name;
+    std::string group;  // whose position it moves; empty when its source has none
     PipelineState state = PipelineState::starting;
     std::string detail;  // why, in words
     Counts counts;
@@ -36,6 +37,7 @@ struct PipelineStatus {
 
 struct PipelineParts {
     std::string name;
+    std::string group;
     // Make the source; null when somebody else has it, `holder` then says who.
     std::function<std::unique_ptr<Feed>(std::string& holder)> open_source;
     std::function<std::unique_ptr<Sink>()> open_sink;

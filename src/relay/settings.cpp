@@ -1,5 +1,6 @@
 #include "relay/settings.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <fstream>
@@ -39,7 +40,8 @@ std::optional<std::chrono::milliseconds> parse_duration(const std::string& text)
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), amount);
     if (error != std::errc{} || amount < 0) return std::nullopt;
     const std::string unit(end, text.data() + text.size());
-    const std::map<std::string, double> factors{{"ms", 1}, {"s", 1000}, {"", 1000}, {"m", 60'000}, {"h", 3'600'000}};
+    const std::map<std::string, double> factors{
+        {"ms", 1}, {"s", 1000}, {"", 1000}, {"m", 60'000}, {"h", 3'600'000}};
     const auto factor = factors.find(unit);
     if (factor == factors.end()) return std::nullopt;
     return std::chrono::milliseconds(static_cast<std::int64_t>(amount * factor->second));
@@ -71,7 +73,8 @@ const Settings::Entry* Settings::find(const std::string& key) const {
 
 void Settings::refuse(const std::string& key, const std::string& why, const std::string& hint) const {
     const auto entry = values_.find(key);
-    const std::string place = entry == values_.end() || entry->second.place.empty() ? "" : entry->second.place + ": ";
+    const std::string place =
+        entry == values_.end() || entry->second.place.empty() ? "" : entry->second.place + ": ";
     throw SettingsError(place + name_ + ": " + key + " " + why, hint);
 }
 
@@ -117,7 +120,8 @@ bool Settings::boolean(const std::string& key, bool fallback) const {
     return *value;
 }
 
-std::chrono::milliseconds Settings::duration(const std::string& key, std::chrono::milliseconds fallback) const {
+std::chrono::milliseconds Settings::duration(const std::string& key,
+                                             std::chrono::milliseconds fallback) const {
     const Entry* entry = find(key);
     if (entry == nullptr) return fallback;
     std::optional<std::chrono::milliseconds> parsed;
@@ -146,10 +150,14 @@ std::map<std::string, std::string> Settings::table(const std::string& prefix) co
         if (!key.starts_with(prefix + ".")) continue;
         read_.insert(key);
         const std::string name = key.substr(prefix.size() + 1);
-        if (const auto* text = std::get_if<std::string>(&entry.value)) entries[name] = resolve_secrets(*text);
-        else if (const auto* whole = std::get_if<std::int64_t>(&entry.value)) entries[name] = std::to_string(*whole);
-        else if (const auto* flag = std::get_if<bool>(&entry.value)) entries[name] = *flag ? "true" : "false";
-        else refuse(key, std::string("must be a single value, not ") + kind_of(entry.value));
+        if (const auto* text = std::get_if<std::string>(&entry.value))
+            entries[name] = resolve_secrets(*text);
+        else if (const auto* whole = std::get_if<std::int64_t>(&entry.value))
+            entries[name] = std::to_string(*whole);
+        else if (const auto* flag = std::get_if<bool>(&entry.value))
+            entries[name] = *flag ? "true" : "false";
+        else
+            refuse(key, std::string("must be a single value, not ") + kind_of(entry.value));
     }
     return entries;
 }
@@ -164,9 +172,16 @@ Settings Settings::below(const std::string& prefix) const {
     return group;
 }
 
+bool Settings::same_as(const Settings& other) const {
+    return std::equal(
+        values_.begin(), values_.end(), other.values_.begin(), other.values_.end(),
+        [](const auto& a, const auto& b) { return a.first == b.first && a.second.value == b.second.value; });
+}
+
 void Settings::refuse_unknown() const {
     for (const auto& [key, entry] : values_)
-        if (!read_.contains(key)) refuse(key, "is not a setting known here", "check its spelling and its table");
+        if (!read_.contains(key))
+            refuse(key, "is not a setting known here", "check its spelling and its table");
 }
 
 }  // namespace baton::relay

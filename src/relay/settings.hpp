@@ -1,7 +1,8 @@
 #pragma once
 // The settings of one pipeline, source or sink, wherever they were written: a TOML file or the catalog.
 //
-// Each value remembers where it stands, so that an error can say file, line and key. Secrets are written as ${env:NAME} or
+// Each value remembers where it stands, so that an error can say file, line and key. Secrets are written as
+// ${env:NAME} or
 // ${file:/path} and are resolved when they are read, never when they are stored or shown.
 
 #include <chrono>
@@ -52,9 +53,12 @@ class Settings {
     // Refuse keys that nobody has read: call it when all are known.
     void refuse_unknown() const;
     // Throw SettingsError about a key, with its place.
-    [[noreturn]] void refuse(const std::string& key, const std::string& why, const std::string& hint = {}) const;
+    [[noreturn]] void refuse(const std::string& key, const std::string& why,
+                             const std::string& hint = {}) const;
 
     const std::string& name() const { return name_; }
+    // Whether both say the same, wherever it is written.
+    bool same_as(const Settings& other) const;
 
   private:
     struct Entry {

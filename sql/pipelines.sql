@@ -1,0 +1,187 @@
+-- Pipelines kept in the catalog, for relays that are started without a file or beside it.
+--
+-- Settings have the form of a pipeline in the relay's file:
+--   {"source": {"outbox": "order_events"}, "sink": {"type": "kafka", "brokers": "...", "topic": "orders"}}
+-- Secrets are never stored: write ${env:NAME} or ${file:/path}, the relay looks them up where it runs.
+
+create table baton.pipelines (
+    name       text        primary key,
+    settings   jsonb       not null,
+    enabled    boolean     not null default true,
+    revision   bigint      not null default 1,
+    updated_at timestamptz not null default clock_timestamp(),
+    updated_by text        not null default session_user
+);
+comment on table baton.pipelines is 'pipelines that relays run, by name';
+
+-- Which relay does what only one needs to do.
+create table baton.relay_leader (
+    only_row boolean     primary key default true check (only_row),
+    owner    text        not null,
+    until    timestamptz not null
+) with (fillfactor = 50);
+comment on table baton.relay_leader is 'the relay that runs the scheduler''s jobs where the extension does not';
+
+-- Raise when some setting whose name says that it is a secret holds one in clear, or a URL carries a password.
+create function baton.refuse_secrets(settings jsonb, path text default '')
+returns void
+language plpgsql immutable
+as $$
+declare
+    entry record;
+    place text;
+begin
+    for entry in select key, value from jsonb_each(settings) loop
+        place := path || case when path = '' then '' else '.' end || entry.key;
+        if jsonb_typeof(entry.value) = 'object' then
+            perform baton.refuse_secrets(entry.value, place);
+        elsif (entry.key ~* '(password|passwd|secret|token|credential|private_key|api_?key|access_key)'
+               and jsonb_typeof(entry.value) <> 'boolean' and (entry.value #>> '{}') !~ '^\$\{(env|file):[^}]+\}$')
+              or (entry.value #>> '{}') ~ '://[^/@:]*:(?!\$\{)[^/@]+@'
+              or (entry.value #>> '{}') ~* '\mpassword\s*=\s*[^\s$]' then
+            raise exception 'setting "%" holds a secret in clear', place
+                using errcode = 'invalid_parameter_value',
+                      hint = 'write ${env:NAME} or ${file:/path} in its place; the relay looks it up where it runs';
+        end if;
+    end loop;
+end
+$$;
+comment on function baton.refuse_secrets(jsonb, text) is 'raises when settings hold a secret in clear';
+
+-- Refuse settings that no relay could run.
+create function baton.check_pipeline(name text, settings jsonb)
+returns void
+language plpgsql immutable
+as $$
+declare
+    part text;
+begin
+    if coalesce(name, '') = '' or octet_length(name) > 200 then
+        raise exception 'a pipeline needs a name of 1 to 200 bytes' using errcode = 'invalid_parameter_value';
+    elsif settings is null or jsonb_typeof(settings) <> 'object' then
+        raise exception 'the settings of a pipeline are a JSON object' using errcode = 'invalid_parameter_value',
+            hint = 'like {"source": {"outbox": "orders"}, "sink": {"type": "stdout"}}';
+    end if;
+    for part in select jsonb_object_keys(settings) loop
+        if part not in ('source', 'sink', 'filter', 'failure', 'limits') then
+            raise exception 'pipeline "%": % is not a part of a pipeline', name, part using errcode = 'invalid_parameter_value',
+                hint = 'the parts are source, sink, filter, failure and limits';
+        elsif jsonb_typeof(settings -> part) <> 'object' then
+            raise exception 'pipeline "%": % must be an object', name, part using errcode = 'invalid_parameter_value';
+        end if;
+    end loop;
+    if settings #>> '{source,outbox}' is null then
+        raise exception 'pipeline "%": source.outbox is missing', name using errcode = 'invalid_parameter_value';
+    elsif settings #>> '{sink,type}' is null then
+        raise exception 'pipeline "%": sink.type is missing', name using errcode = 'invalid_parameter_value';
+    end if;
+    perform baton.refuse_secrets(settings);
+end
+$$;
+comment on function baton.check_pipeline(text, jsonb) is 'validates a pipeline as far as the database can';
+
+-- Make a pipeline, or change it. Running relays follow within seconds.
+create function baton.set_pipeline(name text, settings jsonb, enabled boolean default true)
+returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform baton.check_pipeline(name, settings);
+    insert into baton.pipelines as p (name, settings, enabled, updated_by) values (set_pipeline.name, set_pipeline.settings, set_pipeline.enabled, baton.caller())
+    on conflict on constraint pipelines_pkey do update
+       set settings = excluded.settings, enabled = excluded.enabled, revision = p.revision + 1, updated_at = clock_timestamp(),
+           updated_by = excluded.updated_by;
+    perform baton.record_action('set_pipeline', name, jsonb_build_object('settings', settings, 'enabled', enabled));
+end
+$$;
+comment on function baton.set_pipeline(text, jsonb, boolean) is 'makes or changes a pipeline in the catalog';
+
+-- Switch a pipeline on or off.
+create function baton.switch_pipeline(name text, enabled boolean)
+returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    update baton.pipelines p
+       set enabled = switch_pipeline.enabled, revision = p.revision + 1, updated_at = clock_timestamp(), updated_by = baton.caller()
+     where p.name = switch_pipeline.name;
+    if not found then
+        raise exception 'there is no pipeline "%"', name using errcode = 'undefined_object',
+            hint = 'see baton.list_pipelines(); pipelines in a relay''s file are switched there';
+    end if;
+    perform baton.record_action(case when enabled then 'enable_pipeline' else 'disable_pipeline' end, name);
+end
+$$;
+comment on function baton.switch_pipeline(text, boolean) is 'applies enable_pipeline() and disable_pipeline()';
+
+create function baton.enable_pipeline(name text)
+returns void
+language sql
+as $$ select baton.switch_pipeline(name, true) $$;
+comment on function baton.enable_pipeline(text) is 'lets relays run a pipeline';
+
+create function baton.disable_pipeline(name text)
+returns void
+language sql
+as $$ select baton.switch_pipeline(name, false) $$;
+comment on function baton.disable_pipeline(text) is 'makes relays drain and stop a pipeline; its group keeps its place';
+
+-- Delete a pipeline. Its group and position stay until drop_consumer_group().
+create function baton.delete_pipeline(name text, if_exists boolean default false)
+returns boolean
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    delete from baton.pipelines p where p.name = delete_pipeline.name;
+    if not found then
+        if if_exists then
+            return false;
+        end if;
+        raise exception 'there is no pipeline "%"', name using errcode = 'undefined_object', hint = 'see baton.list_pipelines()';
+    end if;
+    perform baton.record_action('delete_pipeline', name);
+    return true;
+end
+$$;
+comment on function baton.delete_pipeline(text, boolean) is 'deletes a pipeline from the catalog; its group stays';
+
+-- List the pipelines of the catalog, with who works their groups now.
+create function baton.list_pipelines()
+returns table (name text, enabled boolean, outbox text, group_name text, sink text, owner text, owned_until timestamptz, revision bigint,
+               updated_at timestamptz, updated_by text, settings jsonb)
+language sql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+    select p.name, p.enabled, p.settings #>> '{source,outbox}', coalesce(p.settings #>> '{source,group}', p.name),
+           p.settings #>> '{sink,type}', case when at.owned_until > clock_timestamp() then at.owner end,
+           case when at.owned_until > clock_timestamp() then at.owned_until end, p.revision, p.updated_at, p.updated_by, p.settings
+      from baton.pipelines p
+      left join baton.consumer_groups g on g.group_name = coalesce(p.settings #>> '{source,group}', p.name)
+      left join baton.group_positions at on at.group_id = g.group_id
+     order by p.name
+$$;
+comment on function baton.list_pipelines() is 'pipelines of the catalog and who runs them';
+
+-- Take or keep the leader's lease; false while another relay has it.
+create function baton.take_lead(owner text, lease interval default '30 seconds')
+returns boolean
+language sql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+    with taken as (
+        insert into baton.relay_leader as l (owner, until) values (take_lead.owner, clock_timestamp() + lease)
+        on conflict on constraint relay_leader_pkey do update set owner = excluded.owner, until = excluded.until
+         where l.owner = excluded.owner or l.until < clock_timestamp()
+        returning 1)
+    select exists (select from taken)
+$$;
+comment on function baton.take_lead(text, interval) is 'whether a relay leads, that is runs the scheduler''s jobs';
+
+select baton.declare_privileges('execute', '{baton_operator}',
+    '{set_pipeline,switch_pipeline,enable_pipeline,disable_pipeline,delete_pipeline}');
+select baton.declare_privileges('execute', '{baton_operator,baton_relay,baton_viewer}', '{list_pipelines}');
+select baton.declare_privileges('execute', '{baton_relay}', '{take_lead}');
+select baton.declare_privileges('select', '{baton_operator,baton_relay,baton_viewer}', '{pipelines,relay_leader}');

@@ -1,0 +1,273 @@
+#include "cli/relay_daemon.hpp"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+namespace baton::cli {
+
+using namespace std::chrono_literals;
+using relay::PipelineState;
+using relay::PipelineStatus;
+using relay::Settings;
+
+namespace {
+
+std::atomic<bool> reload_requested{false};
+
+void on_hangup(int) {
+    reload_requested = true;
+}
+
+void follow_hangups() {
+    struct sigaction action {};
+    action.sa_handler = &on_hangup;
+    sigemptyset(&action.sa_mask);
+    ::sigaction(SIGHUP, &action, nullptr);
+    ::signal(SIGPIPE, SIG_IGN);
+}
+
+// A sentence for the log about a pipeline's new state.
+const char* sentence(PipelineState state) {
+    switch (state) {
+        case PipelineState::starting:
+            return "pipeline starts";
+        case PipelineState::standby:
+            return "pipeline stands by";
+        case PipelineState::running:
+            return "pipeline runs";
+        case PipelineState::retrying:
+            return "pipeline tries again";
+        case PipelineState::halted:
+            return "pipeline is halted";
+        case PipelineState::stopped:
+            return "pipeline has stopped";
+    }
+    return "";
+}
+
+LogLevel level_of(PipelineState state) {
+    if (state == PipelineState::halted) return LogLevel::error;
+    return state == PipelineState::retrying ? LogLevel::warning : LogLevel::info;
+}
+
+}  // namespace
+
+Log make_log(const relay::Config& config, const std::string& given) {
+    const std::string format = given.empty() ? config.log.text("format", "text") : given;
+    if (format != "text" && format != "json")
+        config.log.refuse("format", "is \"" + format + "\"", "write text or json");
+    const std::string level = config.log.text("level", "info");
+    constexpr const char* levels[] = {"debug", "info", "warning", "error"};
+    const auto* found = std::find(std::begin(levels), std::end(levels), level);
+    if (found == std::end(levels))
+        config.log.refuse("level", "is \"" + level + "\"", "write debug, info, warning or error");
+    config.log.refuse_unknown();
+    return Log(format == "json" ? LogFormat::json : LogFormat::text,
+               static_cast<LogLevel>(found - std::begin(levels)));
+}
+
+RelayDaemon::RelayDaemon(DaemonOptions options)
+    : options_(std::move(options)),
+      config_(options_.file.empty() ? relay::Config{} : relay::read_config(options_.file)),
+      log_(make_log(config_, options_.log_format)),
+      identity_{options_.db, make_owner_name()},
+      supervisor_(
+          std::make_unique<relay::Supervisor>([this](const Settings& settings) { return make(settings); },
+                                              [this](const std::string& pipeline, const std::string& what) {
+                                                  log_.info(what, {{"pipeline", pipeline}});
+                                              })) {
+    config_.relay.duration("drain", 10s);
+    config_.relay.refuse_unknown();
+    if (options_.listen.empty()) options_.listen = config_.server.text("listen", "");
+    config_.server.refuse_unknown();
+    for (const auto& settings : config_.pipelines) make(settings);
+}
+
+relay::PipelineParts RelayDaemon::make(const Settings& settings) {
+    auto parts = make_parts(settings, identity_);
+    if (!settings.has("limits.drain")) parts.drain_limit = config_.relay.duration("drain", 10s);
+    parts.on_state = [this](const PipelineStatus& status) {
+        log_.write(level_of(status.state), sentence(status.state),
+                   {{"pipeline", status.name}, {"reason", status.detail}});
+    };
+    parts.on_failure = [this, name = parts.name](const relay::Failure& failure) {
+        failures_.add(name, std::string(failure.event->event_type.value_or("unknown")));
+        if (failure.kind == relay::Failure::Kind::dead)
+            log_.warn("an event is dead",
+                      {{"pipeline", name}, {"event", failure.event->source_id}, {"reason", failure.error}});
+    };
+    return parts;
+}
+
+bool RelayDaemon::file_changed() {
+    if (options_.file.empty()) return false;
+    std::error_code error;
+    const auto time = std::filesystem::last_write_time(options_.file, error);
+    if (error) return false;
+    const bool changed = file_time_ && *file_time_ != time;
+    file_time_ = time;
+    return changed;
+}
+
+// Read the file again; what is wrong with it is said, and everything goes on as before.
+void RelayDaemon::reload_file() {
+    if (options_.file.empty()) return;
+    relay::Config before = config_;
+    try {
+        config_ = relay::read_config(options_.file);
+        apply(false);
+        log_.info("configuration reloaded", {{"file", options_.file.string()}});
+    } catch (const Error& error) {
+        config_ = std::move(before);
+        log_.error("configuration not reloaded, the old one stays",
+                   {{"reason", error.what()}, {"hint", error.hint()}});
+    }
+}
+
+void RelayDaemon::apply(bool first) {
+    std::vector<Settings> wanted = config_.pipelines;
+    for (auto& settings : catalog_) {
+        try {
+            make(settings);
+            wanted = relay::join(std::move(wanted), {settings});
+        } catch (const Error& error) {  // one pipeline that cannot be does not stop the others
+            log_.error("pipeline of the catalog is left out",
+                       {{"reason", error.what()}, {"hint", error.hint()}});
+        }
+    }
+    supervisor_->apply(wanted);
+    if (first && wanted.empty())
+        log_.warn("there is no pipeline yet",
+                  {{"hint", "add one to the file, or with baton.set_pipeline()"}});
+}
+
+// Follow the catalog; while the database is away the pipelines try by themselves.
+void RelayDaemon::look_into_catalog() {
+    try {
+        if (!db_ || !db_->alive()) db_.emplace(options_.db, "baton relay");
+        const auto state = db_->value(
+            "select coalesce(string_agg(name || '/' || revision || '/' || enabled, ',' order by name), '') "
+            "from baton.pipelines");
+        if (!db_error_.empty()) log_.info("the database is back");
+        db_error_.clear();
+        if (state != catalog_state_) {
+            const bool first = catalog_state_ == "unknown";
+            catalog_ = relay::read_catalog(*db_);
+            catalog_state_ = state;
+            apply(first);
+        }
+        run_jobs();
+    } catch (const Error& error) {
+        if (db_error_.empty()) log_.warn("the database does not answer", {{"reason", error.what()}});
+        db_error_ = error.what();
+        db_.reset();
+    }
+}
+
+// Jobs that nobody has run although they are due: there is no worker, so the leader among the relays runs
+// them.
+void RelayDaemon::run_jobs() {
+    if (db_->value(
+            "select coalesce(baton.next_job_due() < clock_timestamp() - interval '3 seconds', false)") != "t")
+        return;
+    if (db_->value("select baton.take_lead($1)", {identity_.owner}) == "t")
+        db_->exec("call baton.run_due_jobs()");
+}
+
+std::vector<server::GroupHealth> RelayDaemon::groups(Clock::duration age) {
+    const std::lock_guard lock(health_mutex_);
+    if (health_db_ && Clock::now() < health_at_ + age) return health_;
+    try {
+        if (!health_db_ || !health_db_->alive()) health_db_.emplace(options_.db, "baton relay health");
+        health_ = server::read_groups(*health_db_);
+        health_at_ = Clock::now();
+    } catch (const Error&) {
+        health_db_.reset();
+        throw;
+    }
+    return health_;
+}
+
+std::string RelayDaemon::metrics() {
+    server::MetricsInput input{supervisor_->status(), failures_.all(), {}, true};
+    try {
+        input.groups = groups(1s);
+    } catch (const Error&) {
+        input.database_up = false;
+    }
+    return server::render_metrics(input);
+}
+
+server::Answer RelayDaemon::ready() {
+    std::string reasons;
+    try {
+        groups(1s);
+    } catch (const Error& error) {
+        reasons = "database: " + std::string(error.what());
+    }
+    for (const auto& status : supervisor_->status()) {
+        const bool good = status.state == PipelineState::running || status.state == PipelineState::standby;
+        if (good && status.trouble.empty()) continue;
+        const std::string& why = good ? status.trouble : status.detail;
+        reasons += (reasons.empty() ? "" : "\n") + status.name + ": " +
+                   (why.empty() ? relay::name_of(status.state) : why);
+    }
+    return {reasons.empty(), reasons.empty() ? "ok" : reasons};
+}
+
+server::Answer RelayDaemon::drained() {
+    std::vector<server::GroupHealth> known;
+    try {
+        known = groups(0s);
+    } catch (const Error& error) {
+        return {false, error.what()};
+    }
+    std::string reasons;
+    for (const auto& status : supervisor_->status()) {
+        const auto found = std::find_if(known.begin(), known.end(),
+                                        [&](const auto& it) { return it.group == status.group; });
+        std::string why;
+        if (status.state != PipelineState::running && status.state != PipelineState::standby)
+            why = relay::name_of(status.state);
+        else if (found == known.end())
+            why = "has no group yet";
+        else if (found->lag_events > 0 || status.buffered > 0)
+            why = std::to_string(std::max(static_cast<std::size_t>(found->lag_events), status.buffered)) +
+                  " events are not settled";
+        if (!why.empty()) reasons += (reasons.empty() ? "" : "\n") + status.name + ": " + why;
+    }
+    return {reasons.empty(), reasons.empty() ? "drained" : reasons};
+}
+
+void RelayDaemon::listen() {
+    if (options_.listen.empty()) return;
+    endpoints_ = std::make_unique<server::StatusServer>(
+        options_.listen, server::StatusSources{[this] { return metrics(); }, [this] { return ready(); },
+                                               [this] { return drained(); }});
+    log_.info("endpoints are open", {{"port", std::to_string(endpoints_->port())}});
+}
+
+void RelayDaemon::run(const StopSignal& stop) {
+    follow_hangups();
+    log_.info("relay starts", {{"owner", identity_.owner}, {"file", options_.file.string()}});
+    listen();
+    file_changed();
+    supervisor_->apply(config_.pipelines);
+    Clock::time_point look_at{};
+    while (!stop.requested()) {
+        if (reload_requested.exchange(false) || file_changed()) reload_file();
+        if (Clock::now() >= look_at) {
+            look_into_catalog();
+            look_at = Clock::now() + 1s;
+        }
+        stop.wait_a_moment();
+    }
+    log_.info("relay stops, draining");
+    supervisor_->stop();
+    log_.info("relay has stopped");
+}
+
+}  // namespace baton::cli

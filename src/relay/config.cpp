@@ -1,0 +1,160 @@
+#include "relay/config.hpp"
+
+#define TOML_EXCEPTIONS 1
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+namespace baton::relay {
+
+namespace {
+
+std::string place_of(const toml::node& node, const std::string& file) {
+    return file + ":" + std::to_string(node.source().begin.line);
+}
+
+[[noreturn]] void refuse(const toml::node& node, const std::string& file, const std::string& why,
+                         const std::string& hint = {}) {
+    throw SettingsError(place_of(node, file) + ": " + why, hint);
+}
+
+// Put a table's values into the settings, nested tables under dotted keys.
+void read_table(const toml::table& table, const std::string& prefix, const std::string& file,
+                Settings& settings) {
+    for (const auto& [name, node] : table) {
+        const std::string key = prefix + std::string(name.str());
+        const std::string place = place_of(node, file);
+        if (const auto* below = node.as_table()) {
+            read_table(*below, key + ".", file, settings);
+        } else if (const auto* text = node.as_string()) {
+            settings.set(key, text->get(), place);
+        } else if (const auto* whole = node.as_integer()) {
+            settings.set(key, whole->get(), place);
+        } else if (const auto* real = node.as_floating_point()) {
+            settings.set(key, real->get(), place);
+        } else if (const auto* flag = node.as_boolean()) {
+            settings.set(key, flag->get(), place);
+        } else if (const auto* list = node.as_array()) {
+            std::vector<std::string> values;
+            for (const auto& item : *list) {
+                if (!item.is_string()) refuse(node, file, key + " must be a list of texts");
+                values.push_back(item.as_string()->get());
+            }
+            settings.set(key, values, place);
+        } else {
+            refuse(node, file, key + " is of a kind that no setting has",
+                   "write text, a number, true, false or a list of texts");
+        }
+    }
+}
+
+void read_pipelines(const toml::node& node, const std::string& file, Config& config) {
+    const auto* list = node.as_array();
+    if (list == nullptr)
+        refuse(node, file, "pipeline must be a list of tables", "write [[pipeline]] with two brackets");
+    std::set<std::string> names;
+    for (const auto& item : *list) {
+        const auto* table = item.as_table();
+        if (table == nullptr) refuse(item, file, "a pipeline must be a table", "write [[pipeline]]");
+        const auto name = (*table)["name"].value<std::string>();
+        if (!name || name->empty())
+            refuse(item, file, "the pipeline has no name", "write name = \"...\" below [[pipeline]]");
+        if (!names.insert(*name).second)
+            refuse(*(*table)["name"].node(), file, "there is another pipeline \"" + *name + "\"");
+        Settings settings("pipeline " + *name);
+        read_table(*table, "", file, settings);
+        config.pipelines.push_back(std::move(settings));
+    }
+}
+
+// Put a JSON object's values into the settings, as read_table does.
+void read_object(const nlohmann::json& object, const std::string& prefix, const std::string& place,
+                 Settings& settings) {
+    for (const auto& [name, value] : object.items()) {
+        const std::string key = prefix + name;
+        if (value.is_object()) {
+            read_object(value, key + ".", place, settings);
+        } else if (value.is_string()) {
+            settings.set(key, value.get<std::string>(), place);
+        } else if (value.is_number_integer()) {
+            settings.set(key, value.get<std::int64_t>(), place);
+        } else if (value.is_number()) {
+            settings.set(key, value.get<double>(), place);
+        } else if (value.is_boolean()) {
+            settings.set(key, value.get<bool>(), place);
+        } else if (value.is_array() && std::all_of(value.begin(), value.end(),
+                                                   [](const auto& item) { return item.is_string(); })) {
+            settings.set(key, value.get<std::vector<std::string>>(), place);
+        } else {
+            throw SettingsError(place + ": " + key + " is of a kind that no setting has",
+                                "write text, a number, true, false or a list of texts");
+        }
+    }
+}
+
+}  // namespace
+
+Config parse_config(std::string_view text, const std::string& name) {
+    Config config;
+    toml::table root;
+    try {
+        root = toml::parse(text, name);
+    } catch (const toml::parse_error& error) {
+        throw SettingsError(name + ":" + std::to_string(error.source().begin.line) + ": " +
+                            std::string(error.description()));
+    }
+    for (const auto& [key, node] : root) {
+        const std::string table(key.str());
+        if (table == "pipeline") {
+            read_pipelines(node, name, config);
+            continue;
+        }
+        Settings* settings = table == "relay"    ? &config.relay
+                             : table == "log"    ? &config.log
+                             : table == "server" ? &config.server
+                                                 : nullptr;
+        if (settings == nullptr || !node.is_table())
+            refuse(node, name, table + " is not known here",
+                   "the tables are [relay], [log], [server] and [[pipeline]]");
+        read_table(*node.as_table(), "", name, *settings);
+    }
+    return config;
+}
+
+Config read_config(const std::filesystem::path& file) {
+    std::ifstream input(file);
+    if (!input) throw SettingsError("cannot read " + file.string(), "name the relay's file with --config");
+    std::ostringstream text;
+    text << input.rdbuf();
+    return parse_config(text.str(), file.string());
+}
+
+std::vector<Settings> read_catalog(postgres::Connection& db) {
+    const auto rows = db.query("select name, settings from baton.pipelines where enabled order by name");
+    std::vector<Settings> pipelines;
+    for (int row = 0; row < rows.rows(); ++row) {
+        const std::string name = rows.text(row, 0);
+        Settings settings("pipeline " + name);
+        settings.set("name", name, "baton.pipelines");
+        read_object(nlohmann::json::parse(rows.view(row, 1)), "", "baton.pipelines", settings);
+        pipelines.push_back(std::move(settings));
+    }
+    return pipelines;
+}
+
+std::vector<Settings> join(std::vector<Settings> file, std::vector<Settings> catalog) {
+    for (auto& settings : catalog) {
+        for (const auto& other : file)
+            if (other.name() == settings.name())
+                settings.refuse("name", "is used in the file too",
+                                "rename one of them, or delete it with baton.delete_pipeline()");
+        file.push_back(std::move(settings));
+    }
+    return file;
+}
+
+}  // namespace baton::relay

@@ -1,0 +1,42 @@
+#pragma once
+// Keeps the pipelines that are wanted running: starts new ones, stops those that are gone, and exchanges
+// those whose settings changed, without touching the others.
+
+#include <map>
+#include <memory>
+
+#include "relay/pipeline.hpp"
+#include "relay/settings.hpp"
+
+namespace baton::relay {
+
+class Supervisor {
+  public:
+    // Make a pipeline's parts; throws SettingsError.
+    using MakeParts = std::function<PipelineParts(const Settings&)>;
+    using Log = std::function<void(const std::string& pipeline, const std::string& what)>;
+
+    Supervisor(MakeParts make_parts, Log log);
+    ~Supervisor();
+
+    // Make it so that exactly these run. When one of them cannot be, throws SettingsError and changes
+    // nothing.
+    void apply(const std::vector<Settings>& wanted);
+    // Drain and stop all; returns when they have ended.
+    void stop();
+
+    std::vector<PipelineStatus> status() const;
+
+  private:
+    struct Running {
+        Settings settings;
+        std::unique_ptr<Pipeline> pipeline;
+    };
+
+    MakeParts make_parts_;
+    Log log_;
+    mutable std::mutex mutex_;
+    std::map<std::string, Running> running_;
+};
+
+}  // namespace baton::relay

@@ -1,0 +1,70 @@
+#include "server/status_server.hpp"
+
+#include <httplib.h>
+
+#include <thread>
+
+#include "baton/error.hpp"
+
+namespace baton::server {
+
+struct StatusServer::Implementation {
+    httplib::Server http;
+    int port = 0;
+    std::thread thread;
+};
+
+namespace {
+
+void give(httplib::Response& response, const Answer& answer) {
+    response.status = answer.good ? 200 : 503;
+    response.set_content(answer.text + "\n", "text/plain; charset=utf-8");
+}
+
+}  // namespace
+
+StatusServer::StatusServer(const std::string& listen, StatusSources sources)
+    : implementation_(std::make_unique<Implementation>()) {
+    const auto colon = listen.rfind(':');
+    const std::string host = colon == std::string::npos ? "127.0.0.1" : listen.substr(0, colon);
+    int port = -1;
+    try {
+        port = std::stoi(listen.substr(colon == std::string::npos ? 0 : colon + 1));
+    } catch (const std::exception&) {
+    }
+    if (port < 0 || port > 65535 || host.empty())
+        throw UsageError("\"" + listen + "\" is no address to listen on",
+                         "write HOST:PORT, like 127.0.0.1:9187");
+    auto& http = implementation_->http;
+    http.new_task_queue = [] { return new httplib::ThreadPool(2); };
+    http.Get("/metrics", [sources](const httplib::Request&, httplib::Response& response) {
+        response.set_content(sources.metrics(), "text/plain; version=0.0.4; charset=utf-8");
+    });
+    http.Get("/livez", [](const httplib::Request&, httplib::Response& response) {
+        give(response, {true, "ok"});
+    });
+    http.Get("/readyz", [sources](const httplib::Request&, httplib::Response& response) {
+        give(response, sources.ready());
+    });
+    http.Get("/drained", [sources](const httplib::Request&, httplib::Response& response) {
+        give(response, sources.drained());
+    });
+    implementation_->port =
+        port == 0 ? http.bind_to_any_port(host) : (http.bind_to_port(host, port) ? port : -1);
+    if (implementation_->port <= 0)
+        throw Error("cannot listen on " + listen,
+                    "another program may have the port: choose another with --listen");
+    implementation_->thread = std::thread([this] { implementation_->http.listen_after_bind(); });
+    while (!http.is_running()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+StatusServer::~StatusServer() {
+    implementation_->http.stop();
+    if (implementation_->thread.joinable()) implementation_->thread.join();
+}
+
+int StatusServer::port() const {
+    return implementation_->port;
+}
+
+}  // namespace baton::server

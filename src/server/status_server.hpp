@@ -1,0 +1,38 @@
+#pragma once
+// The relay's endpoints: /metrics, /livez, /readyz and /drained. Listens on loopback unless told otherwise.
+//
+//   /livez    the process answers
+//   /readyz   the database answers and no pipeline is in trouble: 200, else 503 with the reasons
+//   /drained  every pipeline has settled what it read and found nothing more: 200, else 503
+
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace baton::server {
+
+struct Answer {
+    bool good;
+    std::string text;
+};
+
+struct StatusSources {
+    std::function<std::string()> metrics;
+    std::function<Answer()> ready;
+    std::function<Answer()> drained;
+};
+
+class StatusServer {
+  public:
+    // `listen` is HOST:PORT; port 0 takes a free one. Throws Error when it cannot listen there.
+    StatusServer(const std::string& listen, StatusSources sources);
+    ~StatusServer();
+
+    int port() const;
+
+  private:
+    struct Implementation;
+    std::unique_ptr<Implementation> implementation_;
+};
+
+}  // namespace baton::server

@@ -1,0 +1,281 @@
+// The real `baton relay`: its file, the catalog, several of them at once, and what happens when one is killed
+// or paused.
+
+#include <gtest/gtest.h>
+#include <httplib.h>
+#include <signal.h>
+
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "base/process.hpp"
+#include "support/cluster.hpp"
+#include "support/program.hpp"
+
+using namespace baton;
+using namespace baton::test;
+
+namespace {
+
+std::string text_of(const std::filesystem::path& path) {
+    std::ifstream file(path);
+    std::ostringstream text;
+    text << file.rdbuf();
+    return text.str();
+}
+
+class Relaying : public testing::TestWithParam<Form> {
+  protected:
+    Relaying() { admin.exec("select baton.create_outbox('orders')"); }
+
+    // A pipeline to a file; an HTTP sink that several relays may use at once would need a server of its own.
+    void write_config(const std::string& sink, const std::string& more = {},
+                      const std::string& name = "one") {
+        std::ofstream(folder / (name + ".toml"))
+            << more
+            << "[[pipeline]]\nname = \"out\"\n[pipeline.source]\noutbox = \"orders\"\nlease = \"2s\"\n"
+            << "[pipeline.sink]\n"
+            << sink;
+    }
+    std::string to_file(const std::string& name) const {
+        return "type = \"file\"\npath = \"" + (folder / name).string() + "\"\n";
+    }
+    std::string to_inbox() const {
+        return "type = \"postgres\"\nurl = \"" + url + "\"\ninbox = \"arrivals\"\n";
+    }
+
+    Process start(const std::string& log, const std::vector<std::string>& more = {}) {
+        std::vector<std::string> words{"relay", "--db", url, "--config", (folder / (log + ".toml")).string(),
+                                       "--log", "json"};
+        words.insert(words.end(), more.begin(), more.end());
+        return start_baton(words, folder / (log + ".out"), folder / (log + ".log"));
+    }
+    bool logged(const std::string& log, const std::string& what) const {
+        return text_of(folder / (log + ".log")).find(what) != std::string::npos;
+    }
+    void wait_for_log(const std::string& log, const std::string& what) const {
+        wait_until("the log " + log + " says: " + what, [&] { return logged(log, what); });
+    }
+
+    void publish(int from, int upto) {
+        for (int n = from; n <= upto; ++n)
+            admin.query(
+                "select baton.publish('orders', 'order.changed', jsonb_build_object('n', $2::int), "
+                "aggregate_id => $1)",
+                {"k" + std::to_string(n % 4), n});
+    }
+    std::vector<int> numbers(const std::string& name) const {
+        std::vector<int> all;
+        std::ifstream file(folder / name);
+        for (std::string line; std::getline(file, line) && !file.eof();)
+            all.push_back(nlohmann::json::parse(line).at("payload").at("n"));
+        return all;
+    }
+    void wait_for_numbers(const std::string& name, int upto) const {
+        wait_until("events up to " + std::to_string(upto) + " are in " + name, [&] {
+            const auto all = numbers(name);
+            return std::set<int>(all.begin(), all.end()).size() == static_cast<std::size_t>(upto);
+        });
+    }
+    // Each key's first deliveries must come in order; repeats may only repeat what was there.
+    static void expect_key_order(const std::vector<int>& all) {
+        std::map<int, int> last;
+        std::set<int> seen;
+        for (const int n : all) {
+            if (!seen.insert(n).second) continue;
+            EXPECT_LT(last[n % 4], n) << "key k" << n % 4;
+            last[n % 4] = n;
+        }
+    }
+    std::string owner() { return admin.value("select coalesce(owner, '') from baton.group_positions"); }
+
+    TemporaryFolder folder;
+    std::string url = shared_cluster(GetParam()).fresh_database();
+    Connection admin{url};
+};
+
+}  // namespace
+
+TEST_P(Relaying, a_file_of_seven_lines_is_enough_and_sigterm_drains) {
+    write_config(to_file("out.jsonl"));
+    publish(1, 50);
+    auto relay = start("one");
+    wait_for_numbers("out.jsonl", 50);
+    EXPECT_EQ(relay.stop(), 0);
+    EXPECT_EQ(numbers("out.jsonl").size(), 50U);
+    EXPECT_EQ(owner(), "");
+    for (const auto* line :
+         {"relay starts", "pipeline runs", "draining", "pipeline has stopped", "relay has stopped"})
+        EXPECT_TRUE(logged("one", line)) << line;
+    std::istringstream lines(text_of(folder / "one.log"));
+    for (std::string line; std::getline(lines, line);) EXPECT_TRUE(nlohmann::json::accept(line)) << line;
+}
+
+TEST_P(Relaying, a_killed_owner_is_replaced_and_nothing_is_lost) {
+    write_config(to_file("a.jsonl"));
+    auto first = start("one");
+    wait_for_log("one", "pipeline runs");
+    write_config(to_file("b.jsonl"), {}, "two");
+    auto second = start("two");
+    wait_for_log("two", "pipeline stands by");
+    publish(1, 30);
+    wait_for_numbers("a.jsonl", 30);
+    first.signal(SIGKILL);
+    first.wait(std::chrono::seconds(10));
+    publish(31, 60);
+    wait_until("the second has the rest", [&] {
+        const auto b = numbers("b.jsonl");
+        return std::set<int>(b.begin(), b.end()).contains(60);
+    });
+    auto all = numbers("a.jsonl");
+    const auto rest = numbers("b.jsonl");
+    all.insert(all.end(), rest.begin(), rest.end());
+    EXPECT_EQ(std::set<int>(all.begin(), all.end()).size(), 60U);
+    expect_key_order(all);
+    EXPECT_EQ(second.stop(), 0);
+}
+
+TEST_P(Relaying, a_paused_owner_that_wakes_up_cannot_move_the_position) {
+    write_config(to_file("a.jsonl"));
+    auto first = start("one");
+    publish(1, 20);
+    wait_for_numbers("a.jsonl", 20);
+    write_config(to_file("b.jsonl"), {}, "two");
+    auto second = start("two");
+    wait_for_log("two", "pipeline stands by");
+    first.signal(SIGSTOP);
+    publish(21, 40);
+    wait_until("the second took over", [&] {
+        const auto b = numbers("b.jsonl");
+        return std::set<int>(b.begin(), b.end()).contains(40);
+    });
+    wait_until("its position is written",
+               [&] { return admin.value("select after_id >= 40 from baton.group_positions") == "t"; });
+    const auto new_owner = owner();
+    const auto epoch = admin.value("select owner_epoch from baton.group_positions");
+    first.signal(SIGCONT);
+    wait_for_log("one", "has lost the consumer group");
+    publish(41, 60);
+    wait_until("the second goes on", [&] {
+        const auto b = numbers("b.jsonl");
+        return std::set<int>(b.begin(), b.end()).contains(60);
+    });
+    EXPECT_EQ(owner(), new_owner);
+    EXPECT_EQ(admin.value("select owner_epoch from baton.group_positions"), epoch);
+    const auto b = numbers("b.jsonl");
+    EXPECT_TRUE(std::is_sorted(b.begin(), b.end()));
+    first.stop();
+    second.stop();
+}
+
+TEST_P(Relaying, a_rolling_restart_leaves_no_gap) {
+    admin.exec("select baton.create_inbox('arrivals')");
+    for (const auto* name : {"one", "two", "three"}) write_config(to_inbox(), {}, name);
+    auto first = start("one");
+    wait_for_log("one", "pipeline runs");
+    auto second = start("two");
+    publish(1, 200);
+    EXPECT_EQ(first.stop(), 0);
+    publish(201, 300);
+    auto third = start("three");
+    EXPECT_EQ(second.stop(), 0);
+    publish(301, 400);
+    wait_until("all arrived", [&] { return admin.value("select count(*) from arrivals") == "400"; });
+    EXPECT_EQ(third.stop(), 0);
+}
+
+TEST_P(Relaying, changes_of_the_file_and_of_the_catalog_are_followed) {
+    write_config(to_file("a.jsonl"));
+    auto relay = start("one");
+    publish(1, 5);
+    wait_for_numbers("a.jsonl", 5);
+    std::filesystem::last_write_time(folder / "one.toml",
+                                     std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+    wait_for_log("one", "configuration reloaded");
+    write_config("type = \"nosuch\"\n");
+    wait_for_log("one", "configuration not reloaded");
+    publish(6, 10);
+    wait_for_numbers("a.jsonl", 10);
+    write_config(to_file("b.jsonl"));
+    relay.signal(SIGHUP);
+    wait_for_log("one", "settings changed, restarting");
+    publish(11, 12);
+    wait_until("the new file is written", [&] { return numbers("b.jsonl").size() == 2; });
+    admin.query(
+        "select baton.set_pipeline('second', jsonb_build_object('source', '{\"outbox\": \"orders\"}'::jsonb, "
+        "'sink', "
+        "jsonb_build_object('type', 'file', 'path', $1::text)))",
+        {(folder / "c.jsonl").string()});
+    wait_for_numbers("c.jsonl", 12);
+    admin.exec("select baton.disable_pipeline('second')");
+    wait_for_log("one", "no longer wanted");
+    publish(13, 13);
+    wait_until("the other goes on", [&] { return numbers("b.jsonl").size() == 3; });
+    admin.exec("select baton.enable_pipeline('second')");
+    wait_for_numbers("c.jsonl", 13);
+    EXPECT_EQ(numbers("c.jsonl").size(), 13U);
+    EXPECT_EQ(admin.value("select owner is not null from baton.list_pipelines()"), "t");
+    EXPECT_EQ(relay.stop(), 0);
+}
+
+TEST_P(Relaying, check_validates_and_connects_without_sending) {
+    publish(1, 1);
+    write_config(to_file("a.jsonl"));
+    const std::vector<std::string> words{"relay",   "--db",     url,
+                                         "--check", "--config", (folder / "one.toml").string()};
+    auto ran = run_baton(words);
+    EXPECT_EQ(ran.exit_code, 0) << ran.errors;
+    EXPECT_EQ(ran.output, "pipeline out: ok\n");
+    EXPECT_TRUE(numbers("a.jsonl").empty());
+    EXPECT_EQ(admin.value("select count(*) from baton.consumer_groups"), "0");
+    write_config("type = \"redis\"\nurl = \"redis://127.0.0.1:1\"\n");
+    ran = run_baton(words);
+    EXPECT_EQ(ran.exit_code, 1);
+    EXPECT_NE(ran.errors.find("pipeline out"), std::string::npos) << ran.errors;
+    write_config("type = \"file\"\n");
+    ran = run_baton(words);
+    EXPECT_EQ(ran.exit_code, 1);
+    EXPECT_NE(ran.errors.find("path is missing"), std::string::npos) << ran.errors;
+    admin.exec("select baton.drop_outbox('orders')");
+    write_config(to_file("a.jsonl"));
+    ran = run_baton(words);
+    EXPECT_EQ(ran.exit_code, 1);
+    EXPECT_NE(ran.errors.find("there is no table \"orders\""), std::string::npos) << ran.errors;
+}
+
+TEST_P(Relaying, endpoints_tell_how_it_is) {
+    const int port = find_free_port();
+    write_config("type = \"redis\"\nurl = \"redis://127.0.0.1:1\"\n",
+                 "[server]\nlisten = \"127.0.0.1:" + std::to_string(port) + "\"\n");
+    publish(1, 3);
+    auto relay = start("one");
+    httplib::Client http("127.0.0.1", port);
+    const auto status = [&http](const char* path) {
+        const auto answer = http.Get(path);
+        return answer ? answer->status : 0;
+    };
+    wait_until("it lives", [&] { return status("/livez") == 200; });
+    wait_until("a sink that is away makes it unready", [&] {
+        const auto answer = http.Get("/readyz");
+        return answer && answer->status == 503 && answer->body.find("refused") != std::string::npos;
+    });
+    EXPECT_EQ(status("/drained"), 503);
+    write_config(to_file("a.jsonl"), "[server]\nlisten = \"127.0.0.1:" + std::to_string(port) + "\"\n");
+    relay.signal(SIGHUP);
+    wait_until("it is ready", [&] { return status("/readyz") == 200; });
+    wait_until("all is settled", [&] { return status("/drained") == 200; });
+    const auto metrics = http.Get("/metrics");
+    ASSERT_TRUE(metrics);
+    for (const auto* line :
+         {"\noutbox_lag_seconds{group=\"out\"} 0\n", "\noutbox_throughput{pipeline=\"out\"} 3\n",
+          "# TYPE outbox_failures counter", "\noutbox_dlq_depth{group=\"out\"} 0\n",
+          "baton_pipeline_state{pipeline=\"out\",state=\"running\"} 1"})
+        EXPECT_NE(("\n" + metrics->body).find(line), std::string::npos) << line << "\n" << metrics->body;
+    EXPECT_EQ(relay.stop(), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Forms, Relaying, testing::Values(Form::extension, Form::plain),
+                         [](const auto& form) { return name_of(form.param); });

@@ -1,0 +1,93 @@
+// The relay's file: what it may say, and what is said about mistakes in it.
+
+#include <gtest/gtest.h>
+
+#include "cli/pipeline_parts.hpp"
+#include "relay/config.hpp"
+
+using namespace baton;
+using namespace baton::relay;
+
+namespace {
+
+// The message about a file that cannot be, and its hint.
+std::string complaint(const std::string& text) {
+    try {
+        for (const auto& settings : parse_config(text, "relay.toml").pipelines)
+            cli::make_parts(settings, {"", "owner"});
+    } catch (const SettingsError& error) {
+        return std::string(error.what()) + (error.hint().empty() ? "" : " (" + error.hint() + ")");
+    }
+    return "nothing";
+}
+
+const std::string smallest =
+    "[[pipeline]]\nname = \"a\"\n[pipeline.source]\noutbox = \"orders\"\n[pipeline.sink]\ntype = \"null\"\n";
+
+}  // namespace
+
+TEST(Config, the_smallest_file_is_enough) {
+    EXPECT_EQ(complaint(smallest), "nothing");
+    const auto parts = cli::make_parts(parse_config(smallest, "f").pipelines.at(0), {"", "owner"});
+    EXPECT_EQ(parts.name, "a");
+    EXPECT_EQ(parts.policy.on_poison, OnPoison::park);
+}
+
+TEST(Config, every_setting_of_a_pipeline_arrives) {
+    const auto parts =
+        cli::make_parts(parse_config(smallest + "[pipeline.failure]\nattempts = 3\nbackoff = "
+                                                "\"5ms\"\nbackoff_limit = \"1s\"\non_poison = \"block_key\"\n"
+                                                "breaker_threshold = 4\n[pipeline.limits]\nmax_in_flight = "
+                                                "7\nmax_bytes = 1000\nrate = 2.5\ndrain = \"3s\"\n",
+                                     "f")
+                            .pipelines.at(0),
+                        {"", "owner"});
+    EXPECT_EQ(parts.policy.attempts, 3U);
+    EXPECT_EQ(parts.policy.backoff.base, std::chrono::milliseconds(5));
+    EXPECT_EQ(parts.policy.on_poison, OnPoison::block_key);
+    EXPECT_EQ(parts.policy.breaker_threshold, 4U);
+    EXPECT_EQ(parts.policy.max_in_flight, 7U);
+    EXPECT_EQ(parts.policy.rate, 2.5);
+    EXPECT_EQ(parts.max_bytes, 1000U);
+    EXPECT_EQ(parts.drain_limit, std::chrono::seconds(3));
+}
+
+TEST(Config, mistakes_are_named_with_file_line_and_key) {
+    EXPECT_EQ(complaint("[[pipeline]\n").substr(0, 13), "relay.toml:1:");
+    EXPECT_EQ(complaint("\n[[pipeline]]\n[pipeline.sink]\ntype = \"null\"\n"),
+              "relay.toml:2: the pipeline has no name (write name = \"...\" below [[pipeline]])");
+    EXPECT_EQ(complaint(smallest + smallest), "relay.toml:8: there is another pipeline \"a\"");
+    EXPECT_EQ(complaint("[pipeline]\nname = \"a\"\n"),
+              "relay.toml:1: pipeline must be a list of tables (write [[pipeline]] with two brackets)");
+    EXPECT_EQ(complaint("[pipelines]\n"),
+              "relay.toml:1: pipelines is not known here (the tables are [relay], [log], [server] and "
+              "[[pipeline]])");
+    EXPECT_EQ(complaint("[[pipeline]]\nname = \"a\"\n[pipeline.source]\noutbox = "
+                        "\"o\"\n[pipeline.sink]\ntype = \"kafak\"\n")
+                  .substr(0, 64),
+              "relay.toml:6: pipeline a, sink: type is \"kafak\", which is no sin");
+    EXPECT_EQ(complaint(smallest + "[pipeline.limits]\nmax_in_flight = \"many\"\n"),
+              "relay.toml:8: pipeline a, limits: max_in_flight must be a whole number, not text");
+    EXPECT_EQ(complaint(smallest + "[pipeline.failure]\nonpoison = \"park\"\n"),
+              "relay.toml:8: pipeline a, failure: onpoison is not a setting known here (check its spelling "
+              "and its table)");
+    EXPECT_EQ(
+        complaint(smallest + "[pipeline.failure]\non_poison = \"stop\"\n"),
+        "relay.toml:8: pipeline a, failure: on_poison is \"stop\" (write one of: park, block_key, halt)");
+    EXPECT_EQ(complaint(smallest + "[pipeline.sinks]\ntype = \"x\"\n"),
+              "relay.toml:8: pipeline a: sinks.type is not a setting known here (check its spelling and its "
+              "table)");
+    EXPECT_EQ(complaint("[[pipeline]]\nname = \"a\"\n[pipeline.source]\n[pipeline.sink]\ntype = \"null\"\n"),
+              "pipeline a, source: outbox is missing");
+    EXPECT_EQ(complaint(smallest + "[pipeline.source]\nlease = \"1s\"\n").substr(0, 13), "relay.toml:7:");
+    EXPECT_EQ(complaint("[[pipeline]]\nname = \"a\"\n[pipeline.source]\noutbox = \"o\"\nlease = "
+                        "\"10ms\"\n[pipeline.sink]\ntype = \"null\"\n"),
+              "relay.toml:5: pipeline a, source: lease must be at least 1s");
+}
+
+TEST(Config, the_catalogs_pipelines_may_not_share_a_name_with_the_files) {
+    auto file = parse_config(smallest, "f").pipelines;
+    auto catalog = parse_config(smallest, "catalog").pipelines;
+    EXPECT_THROW(join(file, catalog), SettingsError);
+    EXPECT_EQ(join(file, {}).size(), 1U);
+}
