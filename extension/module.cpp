@@ -7,7 +7,7 @@
 
 extern "C" {
 PG_MODULE_MAGIC;
-PGDLLEXPORT void _PG_init(void);
+PGDLLEXPORT void _PG_init(void);  // NOLINT(bugprone-reserved-identifier): the server calls it so
 
 void _PG_init(void) {
     baton::pg::enter([] {

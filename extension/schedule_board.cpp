@@ -203,7 +203,7 @@ void clear_database(Oid database) {
         if (pid == 0) return;
         if (look == 0) ::kill(pid, SIGTERM);
         pg::call([] {
-            pg_usleep(20 * 1000);
+            pg_usleep(20'000L);
             CHECK_FOR_INTERRUPTS();
         });
     }

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int launcher_restart_seconds = 2;
 constexpr long no_slot_pause_ms = 1000;
-constexpr long switched_off_nap_ms = 10 * 1000;
+constexpr long switched_off_nap_ms = 10'000;
 
 bool poke_at_commit = false;
 

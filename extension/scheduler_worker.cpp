@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "pg/role.hpp"
 #include "pg/spi.hpp"
 #include "pg/worker.hpp"
 #include "schedule_board.hpp"
@@ -16,7 +17,7 @@ namespace {
 constexpr std::int64_t second_look_us = 600 * USECS_PER_SEC;  // at a database without the extension
 constexpr std::int64_t longest_absence_us = 60 * USECS_PER_SEC;
 constexpr std::int64_t shortest_stay_us =
-    200 * 1000;  // so that databases taking turns do not spend it on starting workers
+    200'000;  // so that databases taking turns do not spend it on starting workers
 constexpr int longest_backoff_shift = 6;
 
 struct Progress {
@@ -67,12 +68,12 @@ std::optional<Progress> try_one_job() {
         });
         return progress;
     } catch (const SqlError& error) {
-        const std::string what = error.what();
-        const std::string sqlstate = error.sqlstate();
+        const char* const what = error.what();  // plain pointers: the body below may be left by longjmp
+        const char* const sqlstate = error.sqlstate().c_str();
         pg::call([&] {
             pgstat_report_activity(STATE_IDLE, nullptr);
-            ereport(LOG, (errmsg("baton worker could not run its jobs: %s", what.c_str()),
-                          errdetail("SQLSTATE %s", sqlstate.c_str())));
+            ereport(LOG, (errmsg("baton worker could not run its jobs: %s", what),
+                          errdetail("SQLSTATE %s", sqlstate)));
         });
         return std::nullopt;
     }

@@ -98,6 +98,22 @@ end
 $$;
 comment on function baton.check_inbox_column(baton.inboxes, text, text, text[]) is 'raises unless the column exists with one of the types';
 
+-- Make or remake the indexes of an ordered inbox: one by aggregate and sequence, one for messages without a place.
+create function baton.make_inbox_ordering_indexes(it baton.inboxes)
+returns void
+language plpgsql
+as $$
+begin
+    perform baton.drop_inbox_objects(it, 'ordering', 'index');
+    perform baton.make_inbox_index(it, 'ordering', '_sequence',
+        format('(hashtextextended(%1$I::text, 0), (%1$I::text), %2$I desc) include (%3$I) where %4$s', it.aggregate_id_column, it.sequence_column,
+               it.received_at_column, baton.inbox_ordered_condition(it, '')));
+    perform baton.make_inbox_index(it, 'ordering', '_unordered',
+        format('(%s) where %s and (%I is null or %I is null)', (baton.inbox_terms(it, '')).due, (baton.inbox_terms(it, '')).pending, it.aggregate_id_column, it.sequence_column));
+end
+$$;
+comment on function baton.make_inbox_ordering_indexes(baton.inboxes) is 'makes the partial indexes of an ordered inbox';
+
 -- Offer messages in sequence per aggregate from now on.
 create function baton.enable_inbox_ordering(inbox text, aggregate_id_col text default 'aggregate_id', sequence_num_col text default 'sequence_num',
                                             path name[] default current_schemas(false))
@@ -127,11 +143,7 @@ begin
      where i.id = it.id returning i.* into it;
     execute format('lock table %s in share row exclusive mode', it.relation);
     perform baton.learn_inbox_sequences(it);
-    perform baton.make_inbox_index(it, 'ordering', '_sequence',
-        format('(hashtextextended(%1$I::text, 0), (%1$I::text), %2$I desc) include (%3$I) where %4$s', it.aggregate_id_column, it.sequence_column,
-               it.received_at_column, baton.inbox_ordered_condition(it, '')));
-    perform baton.make_inbox_index(it, 'ordering', '_unordered',
-        format('(%s) where %s and (%I is null or %I is null)', (baton.inbox_terms(it, '')).due, (baton.inbox_terms(it, '')).pending, it.aggregate_id_column, it.sequence_column));
+    perform baton.make_inbox_ordering_indexes(it);
     perform baton.make_inbox_ordering_trigger(it);
     perform baton.make_inbox_views(it);
     perform baton.make_inbox_ordering_views(it);

@@ -203,6 +203,7 @@ begin
     end if;
     perform baton.make_inbox_views(it);
     if it.ordering_enabled then
+        perform baton.make_inbox_ordering_indexes(it);
         perform baton.make_inbox_ordering_views(it);
     elsif it.priority_tiers is not null then
         perform baton.drop_inbox_objects(it, 'priority');

@@ -151,6 +151,22 @@ end
 $$;
 comment on function baton.notice_inbox_gaps(baton.inboxes) is 'alerts about new gaps of an ordered inbox';
 
+-- Delete leases and replay marks of messages whose rows are gone.
+create function baton.sweep_inbox_leftovers(it baton.inboxes)
+returns void
+language plpgsql
+as $$
+declare
+    leftover text;
+begin
+    foreach leftover in array '{inbox_work,inbox_replays}'::text[] loop
+        execute format('delete from baton.%I w where w.inbox = %s and not exists (select 1 from %s t where t.%I = w.event_id::%s%s)',
+                       leftover, it.id, it.relation, it.id_column, baton.inbox_column_type(it, it.id_column), baton.inbox_group_condition(it, 't.'));
+    end loop;
+end
+$$;
+comment on function baton.sweep_inbox_leftovers(baton.inboxes) is 'deletes leases and marks of messages that are gone';
+
 -- Delete a batch of remembered ids and of duplicate counts that are past their time.
 create function baton.forget_inbox_keys(batch int)
 returns bigint
@@ -192,6 +208,7 @@ begin
             if it.layout <> 'processed_events' then
                 dead_noticed := baton.notice_inbox_dead_letters(it);
                 dead_dropped := baton.drain_inbox_dead_letters(it, batch);
+                perform baton.sweep_inbox_leftovers(it);
                 if it.ordering_enabled then
                     gaps_noticed := baton.notice_inbox_gaps(it);
                 end if;

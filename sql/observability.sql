@@ -109,6 +109,7 @@ returns table (group_name text, consumer text, last_offset bigint, lag_rows bigi
                heartbeat_age_seconds numeric, healthy boolean)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+set enable_bitmapscan = off set enable_seqscan = off set enable_sort = off set jit = off  -- batches are read along an index, whatever the statistics say
 as $$
 declare
     g baton.consumer_groups;

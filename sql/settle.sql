@@ -21,7 +21,7 @@ end
 $$;
 comment on function baton.raise_lease_lost(text, text) is 'raises BT001';
 
--- The pieces that a consumer holds, of one lease or of all, in delivery order.
+-- The pieces that a consumer holds, of one lease or of all, in delivery order: a piece gets its number when it is leased.
 create function baton.held_pieces(g baton.consumer_groups, consumer_id text, token uuid)
 returns setof baton.pieces
 language sql stable
@@ -29,20 +29,23 @@ as $$
     select * from baton.pieces p
      where p.group_id = g.group_id and p.consumer_id = held_pieces.consumer_id and p.lease_token is not null
        and (token is null or p.lease_token = token)
-     order by p.window_number, p.after_id, p.piece_id
+     order by p.piece_id
 $$;
 comment on function baton.held_pieces(baton.consumer_groups, text, uuid) is 'pieces leased to a consumer';
 
 -- The events of a piece that are still to be settled.
 create function baton.piece_events(outbox baton.outboxes, g baton.consumer_groups, p baton.pieces)
 returns table (id bigint, key text)
-language sql volatile
+language plpgsql volatile
 as $$
-    select e.id, e.key
-      from baton.read_window(outbox, g, baton.load_window(outbox, g.group_id, p.window_number), p.after_id, p.upto_id, 2147483647) e
-     where p.lanes & (1::bigint << e.lane) <> 0
-       and not exists (select from baton.parked q where q.group_id = g.group_id and q.id = e.id)
-     order by e.id
+begin
+    return query execute format(
+        'select e.id, e.key from (%s) e where %s & (1::bigint << e.lane) <> 0 '
+        'and not exists (select from baton.parked q where q.group_id = %s and q.id = e.id) order by e.id',
+        baton.window_query(outbox, g, baton.load_window(outbox, g.group_id, p.window_number), p.after_id, p.upto_id, 2147483647,
+                           'e.id, coalesce(e.partition_key, e.aggregate_id) as key, ' || baton.lane_expression() || ' as lane'),
+        p.lanes, g.group_id);
+end
 $$;
 comment on function baton.piece_events(baton.outboxes, baton.consumer_groups, baton.pieces) is 'unsettled events of a piece';
 
@@ -52,6 +55,7 @@ create function baton.commit_offset(group_name text, consumer_id text, last_offs
 returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set enable_bitmapscan = off set enable_seqscan = off set enable_sort = off set jit = off  -- batches are read along an index, whatever the statistics say
 as $$
 declare
     g baton.consumer_groups := baton.find_group(group_name);
@@ -73,7 +77,7 @@ begin
     if not in_parked then
         for p in select * from baton.held_pieces(g, consumer_id, commit_offset.lease_token) loop
             held := true;
-            if last_offset > p.after_id and last_offset <= p.upto_id
+            if last_offset = p.upto_id or last_offset > p.after_id and last_offset < p.upto_id
                and exists (select from baton.piece_events(outbox, g, p) e where e.id = last_offset) then
                 target := p;
                 exit;
@@ -99,8 +103,7 @@ begin
         delete from baton.pieces q
          where q.piece_id in (select h.piece_id
                                 from baton.held_pieces(g, commit_offset.consumer_id, commit_offset.lease_token) h
-                               where (h.window_number, h.after_id, h.piece_id)
-                                     <= (target.window_number, target.after_id, target.piece_id)
+                               where h.piece_id <= target.piece_id
                                  and (h.piece_id <> target.piece_id or commit_offset.last_offset = target.upto_id));
         update baton.pieces q set after_id = commit_offset.last_offset where q.piece_id = target.piece_id;
     end if;
@@ -218,6 +221,7 @@ create function baton.fail_events(group_name text, consumer_id text, ids bigint[
 returns table (id bigint, state text, attempt int, due_at timestamptz)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set enable_bitmapscan = off set enable_seqscan = off set enable_sort = off set jit = off  -- batches are read along an index, whatever the statistics say
 as $$
 #variable_conflict use_column
 declare

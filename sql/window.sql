@@ -120,6 +120,57 @@ as $$
 $$;
 comment on function baton.event_columns(text) is 'select list of an event, by the type of its payload';
 
+-- The lane of a row `e` as an expression.
+create function baton.lane_expression()
+returns text
+language sql immutable
+as $$ select '(coalesce(hashtextextended(coalesce(e.partition_key, e.aggregate_id), 0), e.id) & 63)::int' $$;
+comment on function baton.lane_expression() is 'how a row of an outbox gets its lane';
+
+-- The statement that reads the next events of a window: late ones below first_id, then everything from there on.
+create function baton.window_query(outbox baton.outboxes, g baton.consumer_groups, w baton.windows, after_id bigint, upto_id bigint,
+                                   batch int, columns text)
+returns text
+language plpgsql stable
+as $$
+declare
+    everything constant bigint := 9223372036854775807;
+    read_upto constant bigint := least(upto_id, w.last_id, everything);
+    of_tenant constant text := case when g.tenant_id is not null then format('and tenant_id = %L', g.tenant_id) else '' end;
+    fresh constant text := format(
+        'select %2$s from %1$s as e where id > %3$s and id <= %4$s and pg_visible_in_snapshot(xid, %5$L) '
+        'and not pg_visible_in_snapshot(xid, %6$L) %7$s order by id limit %8$s',
+        outbox.relation, columns, greatest(after_id, w.first_id - 1), read_upto, w.sight, w.seen, of_tenant, batch);
+    late constant text := format(
+        'select %2$s from unnest(%3$L::xid8[]) as late_xid cross join lateral (select * from %1$s where xid = late_xid and id > %4$s '
+        'and id < %5$s %6$s order by id limit %7$s) as e order by e.id limit %7$s',
+        outbox.relation, columns, w.late, after_id, least(w.first_id, 1 + nullif(read_upto, everything), everything), of_tenant, batch);
+begin
+    if w.late = '{}' or after_id >= w.first_id - 1 then
+        return fresh;
+    elsif w.first_id is null or read_upto < w.first_id then
+        return late;
+    end if;
+    return format('(%s) union all (%s) order by id limit %s', late, fresh, batch);
+end
+$$;
+comment on function baton.window_query(baton.outboxes, baton.consumer_groups, baton.windows, bigint, bigint, int, text)
+    is 'text of the statement that reads a window';
+
+-- What the next events of a window are like, without reading their payloads.
+create function baton.survey_window(outbox baton.outboxes, g baton.consumer_groups, w baton.windows, after_id bigint, upto_id bigint,
+                                    batch int, out events int, out first_id bigint, out last_id bigint, out lanes bigint, out scheduled boolean)
+language plpgsql volatile
+as $$
+begin
+    execute format('select count(*), min(id), max(id), bit_or(1::bigint << lane), coalesce(bool_or(available_at > clock_timestamp()), false) from (%s) s',
+                   baton.window_query(outbox, g, w, survey_window.after_id, upto_id, batch, 'e.id, e.available_at, ' || baton.lane_expression() || ' as lane'))
+       into events, first_id, last_id, lanes, scheduled;
+end
+$$;
+comment on function baton.survey_window(baton.outboxes, baton.consumer_groups, baton.windows, bigint, bigint, int)
+    is 'extent and lanes of the next events of a window';
+
 -- Read a stretch of a window in id order, with what decides an event's way: when it is due, its key and its lane.
 create function baton.read_window(outbox baton.outboxes, g baton.consumer_groups, w baton.windows, after_id bigint, upto_id bigint,
                                   batch int)
@@ -129,22 +180,9 @@ returns table (
     occurred_at timestamptz, payload_bytes bytea, available_at timestamptz, key text, lane int)
 language plpgsql volatile
 as $$
-declare
-    columns constant text := baton.event_columns(outbox.payload_type)
-        || ', e.available_at, coalesce(e.partition_key, e.aggregate_id), '
-           '(coalesce(hashtextextended(coalesce(e.partition_key, e.aggregate_id), 0), e.id) & 63)::int';
-    read_upto constant bigint := least(upto_id, w.last_id, 9223372036854775807);
-    got bigint := 0;
 begin
-    if w.late <> '{}' and (w.first_id is null or after_id < w.first_id - 1) then
-        return query execute baton.read_statement(outbox.relation, 'late', columns, g.tenant_id)
-            using w.late, after_id, least(w.first_id, 1 + nullif(read_upto, 9223372036854775807), 9223372036854775807), batch;
-        get diagnostics got = row_count;
-    end if;
-    if got < batch and w.first_id is not null and read_upto >= w.first_id then
-        return query execute baton.read_statement(outbox.relation, 'fresh', columns, g.tenant_id)
-            using w.seen, w.sight, greatest(after_id, w.first_id - 1), read_upto, (batch - got)::int;
-    end if;
+    return query execute baton.window_query(outbox, g, w, after_id, upto_id, batch, baton.event_columns(outbox.payload_type)
+        || ', e.available_at, coalesce(e.partition_key, e.aggregate_id) as key, ' || baton.lane_expression() || ' as lane');
 end
 $$;
 comment on function baton.read_window(baton.outboxes, baton.consumer_groups, baton.windows, bigint, bigint, int)

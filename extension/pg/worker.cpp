@@ -76,17 +76,4 @@ void WorkerTransaction::commit() {
     open_ = false;
 }
 
-RestrictedRole::RestrictedRole(Oid role) {
-    GetUserIdAndSecContext(&before_, &context_before_);
-    SetUserIdAndSecContext(role,
-                           context_before_ | SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
-    parameter_level_ = NewGUCNestLevel();
-}
-
-RestrictedRole::~RestrictedRole() {
-    if (std::uncaught_exceptions() != exceptions_at_start_) return;  // the rollback puts both back
-    AtEOXact_GUC(false, parameter_level_);
-    SetUserIdAndSecContext(before_, context_before_);
-}
-
 }  // namespace baton::pg

@@ -20,8 +20,6 @@
 
 #include "baton/error.hpp"
 
-extern char** environ;
-
 namespace baton {
 
 namespace {

@@ -113,7 +113,7 @@ Choice choose_form(const Surroundings& here, Mode mode) {
 }
 
 std::string share_text(const fs::path& file) {
-    const std::string text = read_text(LocalServer::share_folder() / file);
+    std::string text = read_text(LocalServer::share_folder() / file);
     if (text.empty())
         throw Error(
             "baton's file " + file.string() + " is missing from " + LocalServer::share_folder().string(),
@@ -223,11 +223,11 @@ std::string install(Connection& db, Mode mode, const std::function<void(const st
         postgres::Transaction transaction(db);
         db.exec("set local statement_timeout = 0");
         db.exec("set local search_path = pg_catalog, pg_temp");
-        db.exec("select pg_advisory_xact_lock(hashtextextended('baton.install', 0))");  // two installers take
-                                                                                        // turns
+        // Two installers take turns.
+        db.exec("select pg_advisory_xact_lock(hashtextextended('baton.install', 0))");
         const auto here = look_around(db);
         const auto installed = find_installed(db);
-        const std::string summary =
+        std::string summary =
             installed ? upgrade(db, here, *installed, mode) : install_fresh(db, here, mode);
         transaction.commit();
         return summary;

@@ -61,7 +61,7 @@ void add_target(CLI::App& command, Target& target) {
 }
 
 std::string find_server(const Target& target) {
-    if (const std::string named = named_server(target); !named.empty()) {
+    if (std::string named = named_server(target); !named.empty()) {
         if (!is_conninfo(named))
             throw UsageError("BATON_DB is not a URL or a connection string", address_form);
         return named;

@@ -85,15 +85,17 @@ Transform::Transform(const Settings& sink, const Settings& filter)
 void Transform::render(const Event& event, std::vector<Message>& messages, std::string& storage) const {
     std::vector<std::string> destinations;
     router_.route(event, destinations);
-    Message message;
-    envelope_.render(event, message, storage);
+    const std::size_t first = messages.size();
+    try {
+        envelope_.render(event, messages.emplace_back(), storage);
+    } catch (...) {
+        messages.resize(first);
+        throw;
+    }
+    for (std::size_t i = 1; i < destinations.size(); ++i) messages.push_back(Message(messages[first]));
     for (std::size_t i = 0; i < destinations.size(); ++i) {
-        message.message_id = message_id(event, destinations[i], destinations.size());
-        message.destination = std::move(destinations[i]);
-        if (i + 1 < destinations.size())
-            messages.push_back(message);
-        else
-            messages.push_back(std::move(message));
+        messages[first + i].message_id = message_id(event, destinations[i], destinations.size());
+        messages[first + i].destination = std::move(destinations[i]);
     }
 }
 

@@ -3,8 +3,8 @@
 #include <deque>
 #include <unordered_map>
 
+#include "sinks/destination.hpp"
 #include "sinks/http_message.hpp"
-#include "sinks/url.hpp"
 
 namespace baton::sinks {
 
@@ -14,15 +14,17 @@ using relay::Delivery;
 using relay::milliseconds;
 using relay::Verdict;
 
-constexpr std::string_view placeholder = "{destination}";
-
 struct HttpSettings {
-    std::string url;
+    std::string url;  // where messages go that name none
     bool batched = false;
     std::size_t batch_size = 1;
     std::size_t batch_bytes = 0;
     std::size_t max_message_bytes = 0;
 };
+
+bool is_http(std::string_view url) {
+    return url.starts_with("http://") || url.starts_with("https://");
+}
 
 std::size_t positive(const relay::Settings& settings, const std::string& key, std::int64_t fallback) {
     const auto value = settings.number(key, fallback);
@@ -32,8 +34,8 @@ std::size_t positive(const relay::Settings& settings, const std::string& key, st
 
 HttpSettings read_settings(const relay::Settings& settings) {
     HttpSettings read;
-    read.url = settings.text("url", "");
-    if (!read.url.empty() && !read.url.starts_with("http://") && !read.url.starts_with("https://"))
+    read.url = fixed_destination(settings, "url", false);
+    if (!read.url.empty() && !is_http(read.url))
         settings.refuse("url", "must begin with http:// or https://");
     const std::string mode = settings.text("mode", "single");
     if (mode != "single" && mode != "batch")
@@ -90,7 +92,6 @@ class HttpSink final : public relay::Sink {
     void collect(std::vector<Delivery>& deliveries, milliseconds patience) override;
 
   private:
-    std::string url_for(const std::string& destination) const;
     void start_waiting();
     std::vector<HttpMessage> next_group();
     void take(HttpResponse response);
@@ -105,28 +106,16 @@ class HttpSink final : public relay::Sink {
     std::vector<Delivery> done_;
 };
 
-// Return where a message goes; empty when nothing says so.
-std::string HttpSink::url_for(const std::string& destination) const {
-    if (destination.starts_with("http://") || destination.starts_with("https://")) return destination;
-    std::string url = settings_.url;
-    if (const auto at = url.find(placeholder); at != std::string::npos)
-        url.replace(at, placeholder.size(), percent_encode(destination));
-    return url;
-}
-
 void HttpSink::check() {
-    if (settings_.url.empty() || settings_.url.find(placeholder) != std::string::npos) return;
-    transfers_.ask_head(settings_.url);
+    // A URL made from events is not known before there is one.
+    if (!settings_.url.empty()) transfers_.ask_head(settings_.url);
 }
 
 void HttpSink::send(std::span<const Message> messages) {
     for (const auto& message : messages) {
-        std::string url = url_for(message.destination);
-        if (url.empty()) {
-            done_.push_back({message.ticket,
-                             Verdict::rejected,
-                             "\"" + message.destination + "\" is no URL and the sink has none",
-                             {}});
+        const std::string& url = message.destination.empty() ? settings_.url : message.destination;
+        if (!is_http(url)) {
+            done_.push_back({message.ticket, Verdict::rejected, "\"" + url + "\" is no URL of HTTP", {}});
         } else if (settings_.max_message_bytes > 0 && message.body.size() > settings_.max_message_bytes) {
             done_.push_back({message.ticket,
                              Verdict::rejected,
@@ -135,7 +124,7 @@ void HttpSink::send(std::span<const Message> messages) {
                                  std::to_string(settings_.max_message_bytes),
                              {}});
         } else {
-            waiting_.push_back({message.ticket, message.message_id, std::move(url), message.key, message.body,
+            waiting_.push_back({message.ticket, message.message_id, url, message.key, message.body,
                                 message.content_type, message.headers, false});
         }
     }

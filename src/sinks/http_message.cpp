@@ -86,15 +86,14 @@ void append_element(std::string& out, const HttpMessage& message) {
 
 }  // namespace
 
-std::string encode_header_value(std::string_view value, bool cloud_event) {
+std::string encode_header_value(std::string_view value, bool encoded_already) {
     std::string encoded;
     for (std::size_t at = 0; at < value.size(); ++at) {
         const char c = value[at];
         const auto byte = static_cast<unsigned char>(c);
         const bool edge = at == 0 || at + 1 == value.size();
-        const bool plain = byte > 0x20 && byte < 0x7F && c != '%' && !(cloud_event && c == '"');
-        const bool inner_space = c == ' ' && !edge && !cloud_event;
-        if (plain || inner_space)
+        const bool plain = byte > 0x20 && byte < 0x7F && (c != '%' || encoded_already);
+        if (plain || (c == ' ' && !edge))
             encoded += c;
         else
             append_escaped(encoded, c);

@@ -24,8 +24,9 @@ struct HttpMessage {
     bool alone = false;  // was in a batch that was refused
 };
 
-// Encode a header's value, or name, so that it survives HTTP.
-std::string encode_header_value(std::string_view value, bool cloud_event);
+// Encode a header's value, or name, so that it survives HTTP; a percent sign is left alone in what is encoded
+// already.
+std::string encode_header_value(std::string_view value, bool encoded_already);
 std::string encode_header_name(std::string_view name);
 
 class HttpComposer {

@@ -3,6 +3,7 @@
 #include <librdkafka/rdkafka.h>
 
 #include <array>
+#include <bit>
 #include <chrono>
 #include <map>
 #include <unordered_map>
@@ -210,7 +211,7 @@ rd_kafka_resp_err_t KafkaSink::produce(const Message& message) {
     bytes(parts[1], RD_KAFKA_VTYPE_VALUE, message.body);
     bytes(parts[2], RD_KAFKA_VTYPE_KEY, message.key.empty() ? std::string_view{} : message.key);
     parts[3].vtype = RD_KAFKA_VTYPE_OPAQUE;
-    parts[3].u.ptr = reinterpret_cast<void*>(static_cast<std::uintptr_t>(message.ticket));
+    parts[3].u.ptr = std::bit_cast<void*>(static_cast<std::uintptr_t>(message.ticket));
     parts[4].vtype = RD_KAFKA_VTYPE_MSGFLAGS;
     parts[4].u.i = RD_KAFKA_MSG_F_COPY;
     parts[5].vtype = RD_KAFKA_VTYPE_HEADERS;

@@ -1,5 +1,6 @@
 #include "sinks/nats_session.hpp"
 
+#include <bit>
 #include <map>
 
 #include "baton/error.hpp"
@@ -102,7 +103,7 @@ struct NatsSession::Shared {
 
 NatsSession::NatsSession(const NatsOptions& options)
     : ack_timeout_(options.ack_timeout), shared_(Shared::make()) {
-    void* id = reinterpret_cast<void*>(shared_->id);
+    void* id = std::bit_cast<void*>(shared_->id);
     try {
         const OptionsPtr made = make_options(options);
         need(natsOptions_SetErrorHandler(made.get(), &NatsSession::on_error, id), "listen to errors");

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <thread>
 
+#include "sinks/destination.hpp"
 #include "sinks/rabbitmq_connection.hpp"
 #include "sinks/reconnect.hpp"
 #include "sinks/url.hpp"
@@ -38,11 +39,11 @@ RabbitSettings read_settings(const relay::Settings& settings) {
     read.tls = read_tls(settings, url.scheme == "amqps");
     read.port = url.port != 0 ? url.port : (read.tls.on ? 5671 : 5672);
     read.user = settings.text("username", url.user.empty() ? "guest" : url.user);
-    read.password = settings.text("password", url.password.empty() ? "guest" : url.password);
+    read.password = settings.text("password", url.user.empty() ? "guest" : url.password);
     read.vhost = url.path.empty() ? "/" : url.path;
     read.exchange = settings.text("exchange", "");
     if (read.exchange.size() > 255) settings.refuse("exchange", "is longer than 255 bytes");
-    read.routing_key = settings.text("routing_key", "");
+    read.routing_key = fixed_destination(settings, "routing_key");
     read.mandatory = settings.boolean("mandatory", true);
     read.heartbeat =
         std::chrono::ceil<std::chrono::seconds>(settings.duration("heartbeat", std::chrono::seconds(10)));
@@ -69,6 +70,10 @@ class RabbitSink final : public relay::Sink {
     void check() override;
     void send(std::span<const Message> messages) override;
     void collect(std::vector<Delivery>& deliveries, milliseconds patience) override;
+    std::string trouble() override {
+        const std::lock_guard lock(mutex_);
+        return trouble_;
+    }
 
   private:
     // The driver's side.
@@ -83,6 +88,7 @@ class RabbitSink final : public relay::Sink {
     bool may_publish() const;
     void publish_waiting();
     void take(const RabbitNotice& notice);
+    void set_blocked(bool blocked, const std::string& why = {});
     void confirm(const RabbitNotice& notice);
     void mark_returned(const RabbitNotice& notice);
     void find_culprit(const RabbitNotice& notice);
@@ -101,6 +107,7 @@ class RabbitSink final : public relay::Sink {
     std::size_t outstanding_ = 0;  // given and not yet collected
     int socket_ = -1;
     bool stop_ = false;
+    std::string trouble_;
 
     // Only the worker touches these.
     std::unique_ptr<RabbitConnection> connection_;
@@ -232,7 +239,7 @@ void RabbitSink::connect() {
     connection_->log_in();
     reconnect_.succeeded();
     next_tag_ = 1;
-    blocked_ = false;
+    set_blocked(false);
     progress_ = Clock::now();
 }
 
@@ -306,12 +313,19 @@ void RabbitSink::take(const RabbitNotice& notice) {
             find_culprit(notice);
             break;
         case RabbitNotice::Kind::blocked:
-            blocked_ = true;
+            set_blocked(true, "rabbitmq takes no messages: " + notice.text);
             break;
         case RabbitNotice::Kind::unblocked:
-            blocked_ = false;
+            set_blocked(false);
             break;
     }
+}
+
+// Note whether the broker takes messages at all, and why not.
+void RabbitSink::set_blocked(bool blocked, const std::string& why) {
+    blocked_ = blocked;
+    const std::lock_guard lock(mutex_);
+    trouble_ = why;
 }
 
 void RabbitSink::confirm(const RabbitNotice& notice) {

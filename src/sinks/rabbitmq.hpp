@@ -12,8 +12,8 @@
 // unconfirmed ones are published again one by one until the culprit is found: it is rejected, the others go
 // on.
 //
-// Settings: url (amqp://user:password@host:port/vhost, amqps:// for TLS), exchange, routing_key (where the
-// message names none), mandatory, heartbeat, connect_timeout, confirm_timeout, max_message_bytes, tls_*.
+// Settings: url (amqp://user:password@host:port/vhost, amqps:// for TLS), exchange, routing_key (its
+// template), mandatory, heartbeat, connect_timeout, confirm_timeout, max_message_bytes, tls_*.
 
 #include <memory>
 

@@ -221,6 +221,7 @@ std::optional<RabbitNotice> RabbitConnection::read_notice(const amqp_frame_t& fr
         }
         case AMQP_CONNECTION_BLOCKED_METHOD:
             notice.kind = Kind::blocked;
+            notice.text = text_of(static_cast<amqp_connection_blocked_t*>(method.decoded)->reason);
             return notice;
         case AMQP_CONNECTION_UNBLOCKED_METHOD:
             notice.kind = Kind::unblocked;

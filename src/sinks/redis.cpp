@@ -9,7 +9,7 @@
 
 #include "sinks/byte_stream.hpp"
 #include "sinks/reconnect.hpp"
-#include "sinks/url.hpp"
+#include "sinks/redis_settings.hpp"
 
 namespace baton::sinks {
 
@@ -20,74 +20,6 @@ using relay::milliseconds;
 using relay::Verdict;
 using Clock = std::chrono::steady_clock;
 using ReplyPtr = std::unique_ptr<redisReply, decltype(&freeReplyObject)>;
-
-struct RedisSettings {
-    std::string host;
-    int port = 6379;
-    std::string user;
-    std::string password;
-    std::string database;
-    TlsSettings tls;
-    std::string stream;
-    std::int64_t maxlen = 0;
-    bool maxlen_exact = false;
-    std::int64_t wait_replicas = 0;
-    milliseconds wait_timeout{};
-    std::size_t transaction_size = 0;
-    std::size_t max_message_bytes = 0;
-    milliseconds connect_timeout{};
-    milliseconds response_timeout{};
-};
-
-RedisSettings read_settings(const relay::Settings& settings) {
-    RedisSettings read;
-    Url url;
-    try {
-        url = parse_url(settings.text("url", "redis://localhost:6379"));
-    } catch (const UsageError& error) {
-        settings.refuse("url", std::string("cannot be used: ") + error.what(), error.hint());
-    }
-    if (url.scheme != "redis" && url.scheme != "rediss")
-        settings.refuse("url", "must begin with redis:// or rediss://");
-    read.host = url.host;
-    if (url.port != 0) read.port = url.port;
-    read.user = settings.text("username", url.user);
-    read.password = settings.text("password", url.password);
-    read.database = url.path;
-    if (url.path.find_first_not_of("0123456789") != std::string::npos)
-        settings.refuse("url", "must end in the database's number");
-    read.tls = read_tls(settings, url.scheme == "rediss");
-    read.stream = settings.text("stream", "");
-    read.maxlen = settings.number("maxlen", 0);
-    if (read.maxlen < 0) settings.refuse("maxlen", "must not be negative", "0 keeps everything");
-    read.maxlen_exact = settings.boolean("maxlen_exact", false);
-    read.wait_replicas = settings.number("wait_replicas", 0);
-    read.wait_timeout = settings.duration("wait_timeout", std::chrono::seconds(5));
-    const auto size = settings.number("transaction_size", 500);
-    if (size < 1) settings.refuse("transaction_size", "must be at least 1");
-    read.transaction_size = static_cast<std::size_t>(size);
-    const auto bytes = settings.number("max_message_bytes", 512 << 20);
-    if (bytes < 1) settings.refuse("max_message_bytes", "must be at least 1");
-    read.max_message_bytes = static_cast<std::size_t>(bytes);
-    read.connect_timeout = settings.duration("connect_timeout", std::chrono::seconds(5));
-    read.response_timeout = settings.duration("response_timeout", std::chrono::seconds(15));
-    return read;
-}
-
-void append_bulk(std::string& out, std::string_view text) {
-    out += '$';
-    out += std::to_string(text.size());
-    out += "\r\n";
-    out += text;
-    out += "\r\n";
-}
-
-void append_command(std::string& out, std::initializer_list<std::string_view> words) {
-    out += '*';
-    out += std::to_string(words.size());
-    out += "\r\n";
-    for (const auto word : words) append_bulk(out, word);
-}
 
 std::string text_of(const redisReply& reply) {
     return std::string(reply.str, reply.len);
@@ -124,7 +56,6 @@ class RedisSink final : public relay::Sink {
 
   private:
     void add(const Message& message);
-    void append_entry(std::string& out, const Message& message, const std::string& stream) const;
     void drop_if_closed();
     void connect();
     void disconnect(const std::string& why);
@@ -153,39 +84,6 @@ class RedisSink final : public relay::Sink {
     std::vector<Delivery> done_;
     Clock::time_point progress_;  // when something last moved
 };
-
-void RedisSink::append_entry(std::string& out, const Message& message, const std::string& stream) const {
-    const bool bounded = settings_.maxlen > 0;
-    const std::size_t fields =
-        2 + (message.key.empty() ? 0 : 1) + (message.content_type.empty() ? 0 : 1) + message.headers.size();
-    out += '*';
-    out += std::to_string(3 + (bounded ? 3 : 0) + 2 * fields);
-    out += "\r\n";
-    append_bulk(out, "XADD");
-    append_bulk(out, stream);
-    if (bounded) {
-        append_bulk(out, "MAXLEN");
-        append_bulk(out, settings_.maxlen_exact ? "=" : "~");
-        append_bulk(out, std::to_string(settings_.maxlen));
-    }
-    append_bulk(out, "*");
-    append_bulk(out, "message_id");
-    append_bulk(out, message.message_id);
-    if (!message.key.empty()) {
-        append_bulk(out, "key");
-        append_bulk(out, message.key);
-    }
-    if (!message.content_type.empty()) {
-        append_bulk(out, "content_type");
-        append_bulk(out, message.content_type);
-    }
-    for (const auto& header : message.headers) {
-        append_bulk(out, "header:" + header.name);
-        append_bulk(out, header.value);
-    }
-    append_bulk(out, "body");
-    append_bulk(out, message.body);
-}
 
 // Put a message into the last waiting transaction, or a new one.
 void RedisSink::add(const Message& message) {
@@ -216,7 +114,7 @@ void RedisSink::add(const Message& message) {
         waiting_.emplace_back();
         append_command(waiting_.back().bytes, {"MULTI"});
     }
-    append_entry(waiting_.back().bytes, message, stream);
+    append_entry(waiting_.back().bytes, message, stream, settings_);
     waiting_.back().tickets.push_back(message.ticket);
 }
 
@@ -492,7 +390,7 @@ void RedisSink::check() {
 }  // namespace
 
 std::unique_ptr<relay::Sink> make_redis(const relay::Settings& settings) {
-    return std::make_unique<RedisSink>(read_settings(settings));
+    return std::make_unique<RedisSink>(read_redis_settings(settings));
 }
 
 }  // namespace baton::sinks

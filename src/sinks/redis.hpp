@@ -12,10 +12,10 @@
 //
 // Redis acknowledges as durably as it is configured (appendfsync); `wait_replicas` also waits for replicas.
 //
-// Settings: url (redis://user:password@host:port/database, rediss:// for TLS), stream (where the message
-// names none), maxlen, maxlen_exact, wait_replicas, wait_timeout, transaction_size, max_message_bytes,
-// connect_timeout, response_timeout, tls_*. A login that is refused is retried: passwords are mended by
-// operators, and the backlog must not be dead by then.
+// Settings: url (redis://user:password@host:port/database, rediss:// for TLS), stream (its template), maxlen,
+// maxlen_exact, wait_replicas, wait_timeout, transaction_size, max_message_bytes, connect_timeout,
+// response_timeout, tls_*. A login that is refused is retried: passwords are mended by operators, and the
+// backlog must not be dead by then.
 
 #include <memory>
 

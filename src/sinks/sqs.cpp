@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
+#include "sinks/destination.hpp"
 #include "sinks/http_transfers.hpp"
 #include "sinks/sqs_entry.hpp"
-#include "sinks/url.hpp"
 
 namespace baton::sinks {
 
@@ -19,12 +19,12 @@ using relay::Delivery;
 using relay::milliseconds;
 using relay::Verdict;
 
-constexpr std::string_view placeholder = "{destination}";
 constexpr std::size_t max_entries = 10;
 
 struct SqsSettings {
-    std::string queue_url;
-    std::string endpoint;  // scheme, host and port of queue_url
+    std::string queue;     // where messages go that name none
+    std::string endpoint;  // scheme, host and port
+    std::string account;   // makes a name a URL
     std::string session_token;
     std::size_t batch_bytes = 0;
     std::size_t max_message_bytes = 0;
@@ -33,6 +33,10 @@ struct SqsSettings {
 std::string environment(const char* name) {
     const char* value = std::getenv(name);
     return value == nullptr ? std::string() : value;
+}
+
+bool is_http(std::string_view url) {
+    return url.starts_with("http://") || url.starts_with("https://");
 }
 
 // Return "https://host:port" of a URL.
@@ -48,36 +52,52 @@ std::string region_of(const std::string& endpoint) {
     return endpoint.substr(from, endpoint.find('.', from) - from);
 }
 
-SqsSettings read_settings(const relay::Settings& settings) {
+// Find the region where the settings, the host or the environment say it.
+std::string read_region(const relay::Settings& settings) {
+    std::string region = settings.text("region", region_of(settings.text("queue")));
+    if (region.empty()) region = region_of(settings.text("endpoint", ""));
+    if (region.empty()) region = environment("AWS_REGION");
+    if (region.empty()) region = environment("AWS_DEFAULT_REGION");
+    if (region.empty()) settings.refuse("region", "is missing", "set region or AWS_REGION");
+    return region;
+}
+
+std::size_t positive(const relay::Settings& settings, const std::string& key, std::int64_t fallback) {
+    const auto value = settings.number(key, fallback);
+    if (value < 1) settings.refuse(key, "must be at least 1");
+    return static_cast<std::size_t>(value);
+}
+
+SqsSettings read_settings(const relay::Settings& settings, const std::string& region) {
     SqsSettings read;
-    read.queue_url = settings.text("queue_url");
-    if (!read.queue_url.starts_with("http://") && !read.queue_url.starts_with("https://"))
-        settings.refuse("queue_url", "must begin with http:// or https://");
-    read.endpoint = endpoint_of(read.queue_url);
-    if (read.endpoint.find(placeholder) != std::string::npos)
-        settings.refuse("queue_url", "must name its host", "put {destination} into the queue's name only");
+    read.queue = fixed_destination(settings, "queue", false);
+    read.account = settings.text("account", "");
+    const std::string queue = settings.text("queue");
+    if (is_http(queue)) {
+        read.endpoint = endpoint_of(queue);
+        if (read.endpoint.find('{') != std::string::npos)
+            settings.refuse("queue", "must name its host", "events may fill in the queue's name only");
+    } else {
+        read.endpoint = settings.text("endpoint", "https://sqs." + region + ".amazonaws.com");
+        if (!is_http(read.endpoint) || endpoint_of(read.endpoint) != read.endpoint)
+            settings.refuse("endpoint", "must be http:// or https:// and a host, without a path");
+        if (read.account.empty())
+            settings.refuse("account", "is missing", "a queue's name needs it, a queue's URL does not");
+    }
     read.session_token =
         settings.text("session_token", settings.has("access_key") ? "" : environment("AWS_SESSION_TOKEN"));
-    const auto batch = settings.number("batch_bytes", 256 << 10);
-    const auto largest = settings.number("max_message_bytes", 256 << 10);
-    if (batch < 1) settings.refuse("batch_bytes", "must be at least 1");
-    if (largest < 1) settings.refuse("max_message_bytes", "must be at least 1");
-    read.batch_bytes = static_cast<std::size_t>(batch);
-    read.max_message_bytes = static_cast<std::size_t>(largest);
+    read.batch_bytes = positive(settings, "batch_bytes", 256 << 10);
+    read.max_message_bytes = positive(settings, "max_message_bytes", 256 << 10);
     return read;
 }
 
-HttpOptions read_options(const relay::Settings& settings, const std::string& endpoint) {
+HttpOptions read_options(const relay::Settings& settings, const std::string& region) {
     HttpOptions options = read_http_options(settings, 8);
     options.access_key = settings.text("access_key", environment("AWS_ACCESS_KEY_ID"));
     options.secret_key = settings.text("secret_key", environment("AWS_SECRET_ACCESS_KEY"));
     if (options.access_key.empty() || options.secret_key.empty())
         settings.refuse(options.access_key.empty() ? "access_key" : "secret_key", "is missing",
                         "set access_key and secret_key, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY");
-    std::string region = settings.text("region", region_of(endpoint));
-    if (region.empty()) region = environment("AWS_REGION");
-    if (region.empty()) region = environment("AWS_DEFAULT_REGION");
-    if (region.empty()) settings.refuse("region", "is missing", "set region or AWS_REGION");
     options.sigv4 = "aws:amz:" + region + ":sqs";
     return options;
 }
@@ -153,14 +173,13 @@ class SqsSink final : public relay::Sink {
     std::vector<Delivery> done_;
 };
 
-// Return the queue's URL; empty when the destination lies on another host: our signature is not for it.
+// Return the queue's URL; empty when it lies on another host, which our signature is not for, or cannot be
+// made.
 std::string SqsSink::queue_for(const std::string& destination) const {
-    if (destination.find("://") != std::string::npos)
-        return endpoint_of(destination) == settings_.endpoint ? destination : std::string();
-    std::string url = settings_.queue_url;
-    if (const auto at = url.find(placeholder); at != std::string::npos)
-        url.replace(at, placeholder.size(), percent_encode(destination));
-    return url;
+    const std::string& queue = destination.empty() ? settings_.queue : destination;
+    if (is_http(queue)) return endpoint_of(queue) == settings_.endpoint ? queue : std::string();
+    if (queue.empty() || settings_.account.empty()) return {};
+    return settings_.endpoint + "/" + settings_.account + "/" + queue;
 }
 
 HttpRequest SqsSink::request(const std::string& action, std::string body) const {
@@ -174,13 +193,15 @@ HttpRequest SqsSink::request(const std::string& action, std::string body) const 
 }
 
 void SqsSink::check() {
-    if (settings_.queue_url.find(placeholder) != std::string::npos) {
+    // Queues made from events are not known before there is one.
+    const std::string queue = queue_for({});
+    if (queue.empty()) {
         transfers_.ask_head(settings_.endpoint + "/");
         return;
     }
     HttpTransfers trial(options_);
-    trial.start(request("GetQueueAttributes",
-                        json{{"QueueUrl", settings_.queue_url}, {"AttributeNames", {"QueueArn"}}}.dump()));
+    trial.start(
+        request("GetQueueAttributes", json{{"QueueUrl", queue}, {"AttributeNames", {"QueueArn"}}}.dump()));
     std::vector<HttpResponse> responses;
     trial.collect(responses, options_.timeout + milliseconds(1000));
     if (responses.empty() || responses.front().status == 0)
@@ -189,7 +210,7 @@ void SqsSink::check() {
     // A producer may lack the right to look; that alone does not keep it from sending.
     const Complaint complaint = read_complaint(responses.front());
     if (responses.front().status != 200 && !complaint.is({"AccessDenied"}))
-        throw UsageError("sqs refused the queue: " + complaint.words(), "check queue_url, region and keys");
+        throw UsageError("sqs refused the queue: " + complaint.words(), "check queue, region and keys");
 }
 
 void SqsSink::send(std::span<const Message> messages) {
@@ -199,7 +220,7 @@ void SqsSink::send(std::span<const Message> messages) {
         entry.ticket = message.ticket;
         if (queue.empty()) {
             report(entry, Verdict::rejected,
-                   "the queue " + message.destination + " is not on " + settings_.endpoint);
+                   "\"" + message.destination + "\" is no queue on " + settings_.endpoint);
             continue;
         }
         if (message.body.size() <= settings_.max_message_bytes) {
@@ -317,8 +338,9 @@ void SqsSink::collect(std::vector<Delivery>& deliveries, milliseconds patience) 
 }  // namespace
 
 std::unique_ptr<relay::Sink> make_sqs(const relay::Settings& settings) {
-    SqsSettings read = read_settings(settings);
-    const HttpOptions options = read_options(settings, read.endpoint);
+    const std::string region = read_region(settings);
+    SqsSettings read = read_settings(settings, region);
+    const HttpOptions options = read_options(settings, region);
     return std::make_unique<SqsSink>(std::move(read), options);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Sends to Amazon SQS, or what speaks its JSON protocol: destination = a queue's URL on the sink's own host,
-// or its name, which fills "{destination}" in `queue_url`; `queue_url` itself where the message names none.
+// Sends to Amazon SQS, or what speaks its JSON protocol: destination = a queue's URL, or its name with
+// `account` and `endpoint`. All queues of a sink are on one host; no other gets requests with our signature.
 //
 // Up to 10 messages and `batch_bytes` go as one SendMessageBatch, signed with AWS Signature Version 4. What
 // SQS says is the sender's fault is rejected in its words; throttling, credentials that are refused or
@@ -15,10 +15,11 @@
 // On a FIFO queue (.fifo) the message group is the key, or the message id where there is no key, and the
 // deduplication id is the message id; either one is replaced by its SHA-256 where SQS would not take it.
 //
-// Settings: queue_url, region (else from the URL or AWS_REGION), access_key, secret_key, session_token (else
-// AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN), batch_bytes, max_message_bytes,
-// max_concurrent, connect_timeout, timeout, proxy, tls_*. Roles of instances and containers are not asked
-// for: give their keys by one of these ways.
+// Settings: queue (its template: a URL, or a name), account and endpoint (for names; endpoint is AWS's own
+// for the region unless given), region (else from the URL or AWS_REGION), access_key, secret_key,
+// session_token (else AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN), batch_bytes,
+// max_message_bytes, max_concurrent, connect_timeout, timeout, proxy, tls_*. Roles of instances and
+// containers are not asked for: give their keys by one of these ways.
 
 #include <memory>
 

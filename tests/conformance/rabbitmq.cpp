@@ -295,12 +295,14 @@ TEST_F(RabbitSinkTest, a_broker_without_memory_is_waited_for) {
     sink->collect(deliveries, std::chrono::milliseconds(2500));
     EXPECT_TRUE(deliveries.empty())
         << "given up after confirm_timeout, although the broker said that it is blocked";
+    EXPECT_NE(sink->trouble().find("memory"), std::string::npos) << sink->trouble();
     ASSERT_EQ(server_->control({"set_vm_memory_high_watermark", "0.4"}).exit_code, 0);
     wait_until("both are reported", [&] {
         sink->collect(deliveries, std::chrono::milliseconds(50));
         return deliveries.size() >= 2;
     });
     for (const auto& delivery : deliveries) EXPECT_EQ(delivery.verdict, Verdict::delivered) << delivery.error;
+    EXPECT_EQ(sink->trouble(), "");
 }
 
 TEST_F(RabbitSinkTest, tls_is_spoken_and_a_stranger_is_not_trusted) {

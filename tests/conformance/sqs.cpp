@@ -111,7 +111,7 @@ class SqsFixture final : public SinkFixture {
     relay::Settings settings(const std::string& destination) override {
         relay::Settings settings("sink");
         settings.set("type", "sqs");
-        settings.set("queue_url", destination);
+        settings.set("queue", destination);
         settings.set("region", "elasticmq");
         settings.set("access_key", "key");
         settings.set("secret_key", "secret");
@@ -190,7 +190,9 @@ TEST(SqsOnElasticMq, headers_that_are_no_attributes_arrive_in_one_that_is) {
     create_queue(server->port(), "headers");
     relay::Settings settings("sink");
     settings.set("type", "sqs");
-    settings.set("queue_url", server->queue_url("{destination}"));
+    settings.set("queue", "{topic}");
+    settings.set("account", "000000000000");
+    settings.set("endpoint", "http://127.0.0.1:" + std::to_string(server->port()));
     settings.set("region", "elasticmq");
     settings.set("access_key", "key");
     settings.set("secret_key", "secret");
@@ -221,7 +223,7 @@ class SqsAnswers : public testing::Test {
     void SetUp() override {
         receiver_.start();
         settings_.set("type", "sqs");
-        settings_.set("queue_url", "http://127.0.0.1:" + std::to_string(receiver_.port()) + "/1/q");
+        settings_.set("queue", "http://127.0.0.1:" + std::to_string(receiver_.port()) + "/1/q");
         settings_.set("region", "eu-central-1");
         settings_.set("access_key", "AKIDEXAMPLE");
         settings_.set("secret_key", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY");
@@ -229,8 +231,7 @@ class SqsAnswers : public testing::Test {
     static json all_successful(const WebhookRequest& request) {
         json answer{{"Successful", json::array()}};
         const json sent = json::parse(request.body);
-        for (const auto& entry : sent.at("Entries"))
-            answer["Successful"].push_back({{"Id", entry.at("Id")}});
+        for (const auto& entry : sent.at("Entries")) answer["Successful"].push_back({{"Id", entry.at("Id")}});
         return answer;
     }
     // Answer every request with a complaint about it as a whole.
@@ -386,8 +387,8 @@ TEST_F(SqsAnswers, settings_that_cannot_work_are_refused) {
         settings.set(key, value);
         EXPECT_THROW(sinks::make_sink(settings), relay::SettingsError) << key;
     };
-    refused("queue_url", "sqs.example.com/1/q");
-    refused("queue_url", "https://{destination}/1/q");
+    refused("queue", "name-without-account");
+    refused("queue", "https://{topic}/1/q");
     refused("access_key", "");
     refused("batch_bytes", std::int64_t{0});
     refused("sekret_key", "typo");

@@ -203,9 +203,7 @@ TEST_F(Scheduler, only_who_may_drop_a_database_stops_its_worker) {
     wait_for_more_beats(db);
     const int pid = worker_of(db, database);
     admin.exec("create role stranger createdb login");
-    auto stranger_url = server().server().url();
-    stranger_url.replace(stranger_url.find("user=postgres"), 13, "user=stranger");
-    Connection stranger(stranger_url);
+    Connection stranger(server().server().url("postgres", "stranger"));
     EXPECT_THROW(stranger.exec("drop database " + database), SqlError);
     EXPECT_THROW(stranger.exec("create database mine template " + database), SqlError);
     wait_for_more_beats(db);

@@ -68,6 +68,11 @@ select is_empty($$select * from baton.claim_inbox('orders_in', 'w8')$$, 'alone')
 select baton.complete('orders_in', '21', (select lease_token from w7));
 select results_eq($$select event_id from baton.claim_inbox('orders_in', 'w8')$$, $$values ('22')$$, 'then the second');
 
+select is((select count(*) from baton.inbox_work where event_id = '22'), 1::bigint, 'its lease is kept beside the table');
+delete from msgs where msg_no = 22;
+select baton.run_inbox_maintenance();
+select is((select count(*) from baton.inbox_work where event_id = '22'), 0::bigint, 'and goes when the message is gone');
+
 -- dropping never drops an adopted table
 select baton.drop_inbox('orders_in', false, true);
 select has_table('app', 'msgs', 'an adopted table survives drop with cascade');

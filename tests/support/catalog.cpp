@@ -66,14 +66,18 @@ CatalogDescription describe_catalog(postgres::Connection& db) {
     };
     db.exec("set search_path = pg_catalog");  // so that every name is written in full
     for (const char* query : property_queries) collect(query);
-    // Rows that the install scripts write; what an installation collects later is not theirs.
+    // Rows that the install scripts write, apart from the time at which they did.
     const auto tables = db.query(
-        "select c.oid::regclass from pg_class c where c.relnamespace = 'baton'::regnamespace and c.relkind = "
-        "'r' "
-        "and c.relname not in ('installation')");
+        "select c.oid::regclass, "
+        "       coalesce((select string_agg(' - ' || quote_literal(a.attname), '') from pg_attribute a "
+        "                  where a.attrelid = c.oid and a.attnum > 0 and a.atttypid = "
+        "'timestamptz'::regtype), '') "
+        "  from pg_class c where c.relnamespace = 'baton'::regnamespace and c.relkind = 'r' and c.relname <> "
+        "'installation'");
     for (int row = 0; row < tables.rows(); ++row) {
         const std::string table = tables.text(row, 0);
-        collect("select 'row of " + table + " ' || to_jsonb(t)::text, '' from " + table + " t");
+        collect("select 'row of " + table + " ' || (to_jsonb(t)" + tables.text(row, 1) + ")::text, '' from " +
+                table + " t");
     }
     return description;
 }

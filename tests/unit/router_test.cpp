@@ -185,6 +185,18 @@ TEST(Transform, renders_one_message_per_destination_with_one_body) {
     EXPECT_EQ(messages[1].key, "42");
 }
 
+TEST(Transform, an_event_that_cannot_be_rendered_leaves_no_message) {
+    auto settings = sink_settings("kafka");
+    settings.set("envelope", "cloudevents");
+    const relay::Transform transform(settings, relay::Settings("filter"));
+    Event event = order_placed();
+    event.event_type.reset();
+    std::vector<Message> messages;
+    std::string storage;
+    EXPECT_THROW(transform.render(event, messages, storage), RenderError);
+    EXPECT_TRUE(messages.empty());
+}
+
 TEST(Transform, bad_settings_are_refused_by_name) {
     for (const auto& [key, value] : std::vector<std::pair<std::string, std::string>>{
              {"topic", "{nothing}"}, {"envelope", "xml"}, {"cloudevents_source", "a b"}}) {
