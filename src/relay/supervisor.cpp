@@ -26,6 +26,7 @@ void Supervisor::apply(const std::vector<Settings>& wanted) {
     std::vector<std::unique_ptr<Pipeline>> ending;
     {
         const std::lock_guard lock(mutex_);
+        for (const auto& [name, made] : fresh) coming_.push_back(made.second->status());
         for (auto it = running_.begin(); it != running_.end();) {
             if (keep.contains(it->first)) {
                 ++it;
@@ -40,6 +41,7 @@ void Supervisor::apply(const std::vector<Settings>& wanted) {
     for (const auto& pipeline : ending) pipeline->request_stop();
     ending.clear();  // waits for each, so that its successor finds the source free
     const std::lock_guard lock(mutex_);
+    coming_.clear();
     for (auto& [name, made] : fresh) {
         made.second->start();
         running_[name] = {*made.first, std::move(made.second)};
@@ -58,7 +60,7 @@ void Supervisor::stop() {
 
 std::vector<PipelineStatus> Supervisor::status() const {
     const std::lock_guard lock(mutex_);
-    std::vector<PipelineStatus> all;
+    std::vector<PipelineStatus> all = coming_;
     for (const auto& [name, running] : running_) all.push_back(running.pipeline->status());
     return all;
 }

@@ -37,6 +37,7 @@ class Supervisor {
     Log log_;
     mutable std::mutex mutex_;
     std::map<std::string, Running> running_;
+    std::vector<PipelineStatus> coming_;  // those that wait for their predecessors to end
 };
 
 }  // namespace baton::relay
