@@ -8,6 +8,14 @@ language sql stable
 as $$ select system_identifier from pg_catalog.pg_control_system() $$;
 comment on function baton.system_identifier() is 'identity of this cluster';
 
+-- Whether a log is all there. A restore makes the primary key last, after every row: until then nobody may judge by what is
+-- in the table, or events that are still to come would count as seen.
+create function baton.is_complete(relation regclass)
+returns boolean
+language sql stable
+as $$ select exists (select from pg_catalog.pg_index i where i.indrelid = relation and i.indisprimary and i.indisvalid) $$;
+comment on function baton.is_complete(regclass) is 'false while a log is being restored';
+
 -- Compare the log's era with this cluster; end it when the log came from another one. True when it need not be asked
 -- again in this session.
 create function baton.verify_era(relation regclass)
@@ -28,7 +36,12 @@ begin
     select e.* into current_era
       from baton.outbox_eras e join baton.outboxes o using (outbox_id)
      where o.relation = verify_era.relation and e.last_id is null;
-    if found and current_era.system_identifier <> here then
+    if not found then
+        return false;
+    elsif not baton.is_complete(relation) then
+        raise exception 'outbox % is being restored', relation
+            using errcode = 'object_not_in_prerequisite_state', hint = 'try again when the restore is complete';
+    elsif current_era.system_identifier <> here then
         -- one session does it; others that publish meanwhile wait for it, once after a restore
         select e.* into current_era from baton.outbox_eras e
          where e.outbox_id = current_era.outbox_id and e.era = current_era.era for update;

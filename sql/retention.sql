@@ -183,7 +183,7 @@ begin
         perform baton.find_outbox(relation);
     end if;
     for o in select x.* from baton.outboxes x join pg_class c on c.oid = x.relation
-              where maintain.relation is null or x.relation = maintain.relation loop
+              where (maintain.relation is null or x.relation = maintain.relation) and baton.is_complete(x.relation) loop
         continue when not pg_try_advisory_xact_lock(hashtext('baton maintenance'), o.outbox_id);
         perform baton.verify_era(o.relation), baton.rotate_outbox(o), baton.close_partitions(o);
         outbox_name := o.relation::text;

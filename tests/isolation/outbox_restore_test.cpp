@@ -17,22 +17,33 @@ namespace {
 
 class OutboxRestore : public testing::TestWithParam<Form> {};
 
-// Dump one database and load it into another cluster's empty one.
+// Dump one database and load it into another cluster's empty one, section by section, while somebody maintains and polls it.
 void dump_and_restore(const std::string& from, const std::string& to) {
     const fs::path file = fs::temp_directory_path() / ("baton-dump-" + std::to_string(::getpid()) + ".sql");
-    const auto dump = run({.argv = {"pg_dump", "-d", from, "-f", file.string()},
-                           .account = {},
-                           .output = {},
-                           .working_directory = {},
-                           .environment = {}});
-    ASSERT_EQ(dump.exit_code, 0) << dump.output;
-    const auto restore =
-        run({.argv = {"psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", to, "-f", file.string()},
-             .account = {},
-             .output = {},
-             .working_directory = {},
-             .environment = {}});
-    ASSERT_EQ(restore.exit_code, 0) << restore.output;
+    for (const std::string section : {"pre-data", "data", "post-data"}) {
+        const auto dump = run({.argv = {"pg_dump", "-d", from, "--section=" + section, "-f", file.string()},
+                               .account = {},
+                               .output = {},
+                               .working_directory = {},
+                               .environment = {}});
+        ASSERT_EQ(dump.exit_code, 0) << dump.output;
+        const auto restore = run({.argv = {"psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", to, "-f", file.string()},
+                                  .account = {},
+                                  .output = {},
+                                  .working_directory = {},
+                                  .environment = {}});
+        ASSERT_EQ(restore.exit_code, 0) << restore.output;
+        if (section == "data") {
+            Connection db(to);
+            db.exec("select baton.run_maintenance()");
+            try {
+                db.exec("select baton.poll_outbox('done', 'too early')");
+                ADD_FAILURE() << "a log that is being restored was polled";
+            } catch (const SqlError& error) {
+                EXPECT_EQ(error.sqlstate(), "55000");
+            }
+        }
+    }
     fs::remove(file);
 }
 
