@@ -227,8 +227,7 @@ std::string install(Connection& db, Mode mode, const std::function<void(const st
         db.exec("select pg_advisory_xact_lock(hashtextextended('baton.install', 0))");
         const auto here = look_around(db);
         const auto installed = find_installed(db);
-        std::string summary =
-            installed ? upgrade(db, here, *installed, mode) : install_fresh(db, here, mode);
+        std::string summary = installed ? upgrade(db, here, *installed, mode) : install_fresh(db, here, mode);
         transaction.commit();
         return summary;
     } catch (const ConnectionError& error) {

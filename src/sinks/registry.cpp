@@ -16,16 +16,9 @@ namespace baton::sinks {
 
 const std::map<std::string, MakeSink>& registry() {
     static const std::map<std::string, MakeSink> sinks{
-        {"file", make_file},
-        {"http", make_http},
-        {"kafka", make_kafka},
-        {"nats", make_nats},
-        {"null", make_null},
-        {"postgres", make_postgres},
-        {"rabbitmq", make_rabbitmq},
-        {"redis", make_redis},
-        {"sqs", make_sqs},
-        {"stdout", make_stdout},
+        {"file", make_file}, {"http", make_http},         {"kafka", make_kafka},       {"nats", make_nats},
+        {"null", make_null}, {"postgres", make_postgres}, {"rabbitmq", make_rabbitmq}, {"redis", make_redis},
+        {"sqs", make_sqs},   {"stdout", make_stdout},
     };
     return sinks;
 }

@@ -1,4 +1,5 @@
-// Alerts: one channel, JSON with event, at and object; and what happens when an outbox goes while it is polled.
+// Alerts: one channel, JSON with event, at and object; and what happens when an outbox goes while it is
+// polled.
 
 #include <gtest/gtest.h>
 
@@ -15,8 +16,10 @@ namespace {
 class OutboxAlerts : public testing::TestWithParam<Form> {
   protected:
     OutboxAlerts() : url_(shared_cluster(GetParam()).fresh_database()), db_(url_), listener_(url_) {
-        db_.exec("select baton.create_outbox('events'); select baton.create_consumer_group('g', 'events', 'earliest'); "
-                 "insert into events (event_type, partition_key) values ('a', 'k'), ('b', 'l')");
+        db_.exec(
+            "select baton.create_outbox('events'); select baton.create_consumer_group('g', 'events', "
+            "'earliest'); "
+            "insert into events (event_type, partition_key) values ('a', 'k'), ('b', 'l')");
         listener_.exec("listen baton_alert");
     }
 
@@ -27,8 +30,11 @@ class OutboxAlerts : public testing::TestWithParam<Form> {
             listener_.wait_readable(std::chrono::milliseconds(20));
             for (const auto& alert : listener_.take_notifications())
                 if (db_.value("select $1::jsonb ->> 'event'", {alert.payload}) == event) {
-                    EXPECT_EQ(db_.value("select ($1::jsonb ->> 'at')::timestamptz <= clock_timestamp()", {alert.payload}), "t");
-                    value = db_.value("select $1::jsonb #>> string_to_array($2, '.')", {alert.payload, field});
+                    EXPECT_EQ(db_.value("select ($1::jsonb ->> 'at')::timestamptz <= clock_timestamp()",
+                                        {alert.payload}),
+                              "t");
+                    value =
+                        db_.value("select $1::jsonb #>> string_to_array($2, '.')", {alert.payload, field});
                 }
             return !value.empty();
         });
@@ -43,7 +49,8 @@ class OutboxAlerts : public testing::TestWithParam<Form> {
 }  // namespace
 
 TEST_P(OutboxAlerts, a_dead_letter_is_announced_with_its_reason) {
-    db_.exec("select baton.poll_outbox('g', 'c'); select baton.fail_events('g', 'c', '{1}', 'cannot be', true)");
+    db_.exec(
+        "select baton.poll_outbox('g', 'c'); select baton.fail_events('g', 'c', '{1}', 'cannot be', true)");
     EXPECT_EQ(alerted("dead_letter", "error"), "cannot be");
 }
 
@@ -54,15 +61,21 @@ TEST_P(OutboxAlerts, seeking_is_announced) {
 
 TEST_P(OutboxAlerts, a_silent_consumer_is_announced_once_and_reaped_later) {
     db_.exec("select baton.poll_outbox('g', 'c')");
-    db_.exec("update baton.consumers set last_heartbeat_at = now() - interval '2 minutes'; select baton.run_maintenance()");
+    db_.exec(
+        "update baton.consumers set last_heartbeat_at = now() - interval '2 minutes'; select "
+        "baton.run_maintenance()");
     EXPECT_EQ(alerted("consumer_unhealthy", "consumer"), "c");
-    db_.exec("update baton.consumers set last_heartbeat_at = now() - interval '25 hours'; select baton.run_maintenance()");
+    db_.exec(
+        "update baton.consumers set last_heartbeat_at = now() - interval '25 hours'; select "
+        "baton.run_maintenance()");
     EXPECT_EQ(alerted("consumer_reaped", "consumer"), "c");
     EXPECT_EQ(db_.value("select count(*) from baton.poll_outbox('g', 'next')"), "2") << "its lease is free";
 }
 
 TEST_P(OutboxAlerts, an_outbox_that_outgrows_its_limit_is_announced) {
-    db_.exec("select baton.set_setting('outbox_storage_critical_mb', '0'); select baton.run_maintenance('events')");
+    db_.exec(
+        "select baton.set_setting('outbox_storage_critical_mb', '0'); select "
+        "baton.run_maintenance('events')");
     EXPECT_EQ(alerted("outbox_storage_critical", "object"), "public.events");
 }
 
@@ -81,7 +94,9 @@ TEST_P(OutboxAlerts, dropping_an_outbox_while_it_is_polled_ends_the_polls_with_a
         try {
             while (!stop) {
                 writer.exec("insert into events (event_type, partition_key) values ('x', 'k')");
-                db.exec("select baton.commit_offset('g', 'c', max(id)) from baton.poll_outbox('g', 'c') having max(id) is not null");
+                db.exec(
+                    "select baton.commit_offset('g', 'c', max(id)) from baton.poll_outbox('g', 'c') having "
+                    "max(id) is not null");
                 ++polls;
             }
         } catch (const SqlError& error) {

@@ -1,4 +1,5 @@
-// What readers may not cost: an idle poll leaves no trace, and nobody who publishes waits for somebody who reads.
+// What readers may not cost: an idle poll leaves no trace, and nobody who publishes waits for somebody who
+// reads.
 
 #include <gtest/gtest.h>
 
@@ -13,8 +14,10 @@ class OutboxCost : public testing::TestWithParam<Form> {};
 
 std::string make_database(Form form) {
     const auto url = shared_cluster(form).fresh_database();
-    Connection(url).exec("select baton.create_outbox('events'); select baton.create_consumer_group('g', 'events', 'earliest'); "
-                         "insert into events (event_type, partition_key) select 'e', i::text from generate_series(1, 50) i");
+    Connection(url).exec(
+        "select baton.create_outbox('events'); select baton.create_consumer_group('g', 'events', "
+        "'earliest'); "
+        "insert into events (event_type, partition_key) select 'e', i::text from generate_series(1, 50) i");
     return url;
 }
 
@@ -34,7 +37,8 @@ TEST_P(OutboxCost, an_idle_poll_draws_no_transaction_id_and_writes_nothing) {
     EXPECT_EQ(db.value("select coalesce(pg_current_xact_id_if_assigned()::text, 'none')"), "none");
     db.exec("commit");
     db.exec("begin read only");
-    EXPECT_EQ(db.value("select count(*) from baton.poll_outbox('g', 'c')"), "0") << "even a read-only transaction may look";
+    EXPECT_EQ(db.value("select count(*) from baton.poll_outbox('g', 'c')"), "0")
+        << "even a read-only transaction may look";
     db.exec("commit");
 }
 
@@ -47,7 +51,8 @@ TEST_P(OutboxCost, a_poll_that_is_not_committed_yet_makes_no_writer_wait) {
     reader.exec("begin");
     EXPECT_NE(reader.value("select count(*) from baton.poll_outbox('g', 'c')"), "0");
     writer.exec("set lock_timeout = '1ms'");  // any wait at all would be an error
-    for (int i = 0; i < 50; ++i) writer.exec("insert into events (event_type, partition_key) values ('quick', 'k')");
+    for (int i = 0; i < 50; ++i)
+        writer.exec("insert into events (event_type, partition_key) values ('quick', 'k')");
     reader.exec("commit");
     open_writer.exec("commit");
     settle_all(reader);
@@ -62,7 +67,8 @@ TEST_P(OutboxCost, a_long_transaction_delays_its_own_events_and_nobody_elses) {
     for (int i = 0; i < 5; ++i) {
         db.exec("insert into events (event_type, partition_key) values ('short', 's')");
         settle_all(db);
-        EXPECT_EQ(db.value("select max(last_offset) from baton.consumers"), db.value("select max(id) from events"));
+        EXPECT_EQ(db.value("select max(last_offset) from baton.consumers"),
+                  db.value("select max(id) from events"));
     }
     long_writer.exec("commit");
     EXPECT_EQ(db.value("select string_agg(event_type, ',') from baton.poll_outbox('g', 'c')"), "long");

@@ -1,5 +1,6 @@
-// Every committed event reaches every group, none that was rolled back does, keys keep their order: under writers
-// of every kind, with members that crash. And the proof that this test would notice: two known wrong forms of the window query.
+// Every committed event reaches every group, none that was rolled back does, keys keep their order: under
+// writers of every kind, with members that crash. And the proof that this test would notice: two known wrong
+// forms of the window query.
 
 #include <gtest/gtest.h>
 
@@ -21,9 +22,13 @@ std::string database_with_outbox(Form form) {
 }
 
 // Replace a piece of a function's source in the database.
-void mutate(const std::string& url, const std::string& function, const std::string& from, const std::string& to) {
+void mutate(const std::string& url, const std::string& function, const std::string& from,
+            const std::string& to) {
     Connection db(url);
-    std::string source = db.value("select pg_get_functiondef(p.oid) from pg_proc p where p.pronamespace = 'baton'::regnamespace and proname = $1", {function});
+    std::string source = db.value(
+        "select pg_get_functiondef(p.oid) from pg_proc p where p.pronamespace = 'baton'::regnamespace and "
+        "proname = $1",
+        {function});
     const auto at = source.find(from);
     ASSERT_NE(at, std::string::npos) << "the function no longer reads as this mutation expects";
     source.replace(at, from.size(), to);
@@ -44,14 +49,17 @@ std::size_t lost_by_one_member(const std::string& url) {
 
 TEST_P(OutboxProperty, every_committed_event_reaches_every_group_once_and_in_key_order) {
     const auto url = database_with_outbox(GetParam());
-    Connection(url).exec("select baton.create_consumer_group('alone', 'events', 'earliest'), "
-                         "baton.create_consumer_group('team', 'events', 'earliest'), "
-                         "baton.create_consumer_group('crowd', 'events', 'earliest', ordered => false)");
+    Connection(url).exec(
+        "select baton.create_consumer_group('alone', 'events', 'earliest'), "
+        "baton.create_consumer_group('team', 'events', 'earliest'), "
+        "baton.create_consumer_group('crowd', 'events', 'earliest', ordered => false)");
     Journal alone, team, crowd;
     Workload workload(url, "events");
     workload.consume({.group = "alone", .number = 1}, alone);
-    for (int i = 0; i < 4; ++i) workload.consume({.group = "team", .number = 10 + i, .partial_percent = 20}, team);
-    for (int i = 0; i < 3; ++i) workload.consume({.group = "crowd", .number = 20 + i, .partial_percent = 20}, crowd);
+    for (int i = 0; i < 4; ++i)
+        workload.consume({.group = "team", .number = 10 + i, .partial_percent = 20}, team);
+    for (int i = 0; i < 3; ++i)
+        workload.consume({.group = "crowd", .number = 20 + i, .partial_percent = 20}, crowd);
     workload.write(run_time);
     workload.drain();
     const auto committed = workload.committed();
@@ -69,12 +77,19 @@ TEST_P(OutboxProperty, every_committed_event_reaches_every_group_once_and_in_key
 
 TEST_P(OutboxProperty, nothing_is_lost_and_keys_keep_their_order_when_members_crash_and_fail) {
     const auto url = database_with_outbox(GetParam());
-    Connection(url).exec("select baton.create_consumer_group('team', 'events', 'earliest', max_attempts => 1000000, "
-                         "retry_base => '20 ms', retry_limit => '200 ms')");
+    Connection(url).exec(
+        "select baton.create_consumer_group('team', 'events', 'earliest', max_attempts => 1000000, "
+        "retry_base => '20 ms', retry_limit => '200 ms')");
     Journal team;
     Workload workload(url, "events");
     for (int i = 0; i < 4; ++i)
-        workload.consume({.group = "team", .number = i, .visibility_seconds = 2, .crash_percent = 5, .fail_percent = 10, .partial_percent = 20}, team);
+        workload.consume({.group = "team",
+                          .number = i,
+                          .visibility_seconds = 2,
+                          .crash_percent = 5,
+                          .fail_percent = 10,
+                          .partial_percent = 20},
+                         team);
     workload.write(run_time);
     workload.drain();
     const auto verdict = team.compare(workload.committed());
@@ -87,30 +102,39 @@ TEST_P(OutboxProperty, nothing_is_lost_and_keys_keep_their_order_when_members_cr
 INSTANTIATE_TEST_SUITE_P(Forms, OutboxProperty, testing::Values(Form::extension, Form::plain),
                          [](const auto& form) { return name_of(form.param); });
 
-// Wrong form 1: fresh ids start above the sequence's value at the time of `seen`. A transaction that was running above
-// xmax then may have drawn its ids before.
+// Wrong form 1: fresh ids start above the sequence's value at the time of `seen`. A transaction that was
+// running above xmax then may have drawn its ids before.
 TEST(OutboxMutation, the_sequence_as_lower_bound_loses_events) {
     const auto url = database_with_outbox(Form::extension);
     Connection(url).exec("create table noted (sight text, value bigint)");
     mutate(url, "open_window", "        w.sight := baton.current_sight();",
-           "        declare value bigint; begin execute format('select last_value from %s', pg_get_serial_sequence(outbox.relation::text, 'id')) into value; "
+           "        declare value bigint; begin execute format('select last_value from %s', "
+           "pg_get_serial_sequence(outbox.relation::text, 'id')) into value; "
            "w.sight := baton.current_sight(); insert into public.noted values (w.sight::text, value); end;");
     mutate(url, "open_window", "    if w.first_id is null and w.late = '{}' then",
-           "    w.first_id := greatest(w.first_id, (select max(value) + 1 from public.noted n where n.sight = seen::text));\n"
+           "    w.first_id := greatest(w.first_id, (select max(value) + 1 from public.noted n where n.sight "
+           "= seen::text));\n"
            "    if w.first_id is null and w.late = '{}' then");
     EXPECT_GT(lost_by_one_member(url), 0u);
 }
 
-// Wrong form 2: the same, corrected by the poller's own transaction id, which its row lock had assigned before.
+// Wrong form 2: the same, corrected by the poller's own transaction id, which its row lock had assigned
+// before.
 TEST(OutboxMutation, the_pollers_own_transaction_id_as_bound_loses_events) {
     const auto url = database_with_outbox(Form::extension);
     Connection(url).exec("create table noted (sight text, value bigint, own xid8)");
     mutate(url, "open_window", "        w.sight := baton.current_sight();",
-           "        declare value bigint; begin if window_number > 0 then perform pg_sleep(0.02); execute format('select last_value from %s', pg_get_serial_sequence(outbox.relation::text, 'id')) into value; end if; "
-           "w.sight := baton.current_sight(); if window_number > 0 then insert into public.noted values (w.sight::text, value, pg_current_xact_id()); end if; end;");
+           "        declare value bigint; begin if window_number > 0 then perform pg_sleep(0.02); execute "
+           "format('select last_value from %s', pg_get_serial_sequence(outbox.relation::text, 'id')) into "
+           "value; end if; "
+           "w.sight := baton.current_sight(); if window_number > 0 then insert into public.noted values "
+           "(w.sight::text, value, pg_current_xact_id()); end if; end;");
     mutate(url, "open_window", "    if w.first_id is null and w.late = '{}' then",
-           "    if w.first_id is not null then declare bound public.noted; below bigint; begin select * into bound from public.noted n where n.sight = seen::text; "
-           "if found then execute format('select min(id) from %s where xid >= $1 and xid < $2 and pg_visible_in_snapshot(xid, $3)', outbox.relation) into below using pg_snapshot_xmax(seen), bound.own, w.sight; "
+           "    if w.first_id is not null then declare bound public.noted; below bigint; begin select * into "
+           "bound from public.noted n where n.sight = seen::text; "
+           "if found then execute format('select min(id) from %s where xid >= $1 and xid < $2 and "
+           "pg_visible_in_snapshot(xid, $3)', outbox.relation) into below using pg_snapshot_xmax(seen), "
+           "bound.own, w.sight; "
            "w.first_id := greatest(w.first_id, least(bound.value + 1, below)); end if; end; end if;\n"
            "    if w.first_id is null and w.late = '{}' then");
     EXPECT_GT(lost_by_one_member(url), 0u);

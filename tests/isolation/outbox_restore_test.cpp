@@ -20,21 +20,37 @@ class OutboxRestore : public testing::TestWithParam<Form> {};
 // Dump one database and load it into another cluster's empty one.
 void dump_and_restore(const std::string& from, const std::string& to) {
     const fs::path file = fs::temp_directory_path() / ("baton-dump-" + std::to_string(::getpid()) + ".sql");
-    const auto dump = run({.argv = {"pg_dump", "-d", from, "-f", file.string()}, .account = {}, .output = {}, .working_directory = {}, .environment = {}});
+    const auto dump = run({.argv = {"pg_dump", "-d", from, "-f", file.string()},
+                           .account = {},
+                           .output = {},
+                           .working_directory = {},
+                           .environment = {}});
     ASSERT_EQ(dump.exit_code, 0) << dump.output;
-    const auto restore = run({.argv = {"psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", to, "-f", file.string()}, .account = {}, .output = {}, .working_directory = {}, .environment = {}});
+    const auto restore =
+        run({.argv = {"psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", to, "-f", file.string()},
+             .account = {},
+             .output = {},
+             .working_directory = {},
+             .environment = {}});
     ASSERT_EQ(restore.exit_code, 0) << restore.output;
     fs::remove(file);
 }
 
 std::string ids(Connection& db, const std::string& group) {
-    return db.value("select coalesce(string_agg(id::text, ',' order by n), '') from baton.poll_outbox($1, 'c', 1000) with ordinality as p "
-                    "(id, event_id, tenant_id, aggregate_type, aggregate_id, event_type, schema_version, topic, partition_key, payload, headers, trace_id, "
-                    "correlation_id, causation_id, occurred_at, payload_bytes, attempt, lease_token, n)", {group});
+    return db.value(
+        "select coalesce(string_agg(id::text, ',' order by n), '') from baton.poll_outbox($1, 'c', 1000) "
+        "with ordinality as p "
+        "(id, event_id, tenant_id, aggregate_type, aggregate_id, event_type, schema_version, topic, "
+        "partition_key, payload, headers, trace_id, "
+        "correlation_id, causation_id, occurred_at, payload_bytes, attempt, lease_token, n)",
+        {group});
 }
 
 void commit_all(Connection& db, const std::string& group) {
-    db.query("select baton.commit_offset($1, 'c', max(upto_id)) from baton.pieces join baton.consumer_groups using (group_id) where group_name = $1", {group});
+    db.query(
+        "select baton.commit_offset($1, 'c', max(upto_id)) from baton.pieces join baton.consumer_groups "
+        "using (group_id) where group_name = $1",
+        {group});
 }
 
 }  // namespace
@@ -46,13 +62,22 @@ TEST_P(OutboxRestore, a_dump_restored_into_a_new_cluster_goes_on_where_each_grou
     {
         Connection db(from);
         db.exec("select baton.create_outbox('events')");
-        for (int i = 0; i < 200; ++i) db.exec("select pg_current_xact_id()");  // the old cluster is far ahead of the new one
-        db.exec("select baton.create_consumer_group('done', 'events', 'earliest'), baton.create_consumer_group('half', 'events', 'earliest'), "
-                "baton.create_consumer_group('fresh', 'events', 'earliest'), baton.create_consumer_group('leased', 'events', 'earliest'), "
-                "baton.create_consumer_group('failed', 'events', 'earliest')");
+        for (int i = 0; i < 200; ++i)
+            db.exec("select pg_current_xact_id()");  // the old cluster is far ahead of the new one
+        db.exec(
+            "select baton.create_consumer_group('done', 'events', 'earliest'), "
+            "baton.create_consumer_group('half', 'events', 'earliest'), "
+            "baton.create_consumer_group('fresh', 'events', 'earliest'), "
+            "baton.create_consumer_group('leased', 'events', 'earliest'), "
+            "baton.create_consumer_group('failed', 'events', 'earliest')");
         Connection late(from);
-        late.exec("begin; insert into events (event_type, partition_key) values ('late', 'l')");  // id 1, committed after others were read
-        for (int i = 2; i <= 10; ++i) db.exec("insert into events (event_type, partition_key) values ('e', 'k" + std::to_string(i) + "')");
+        late.exec(
+            "begin; insert into events (event_type, partition_key) values ('late', 'l')");  // id 1, committed
+                                                                                            // after others
+                                                                                            // were read
+        for (int i = 2; i <= 10; ++i)
+            db.exec("insert into events (event_type, partition_key) values ('e', 'k" + std::to_string(i) +
+                    "')");
         EXPECT_EQ(ids(db, "done"), "2,3,4,5,6,7,8,9,10");
         commit_all(db, "done");
         EXPECT_EQ(db.value("select count(*) from baton.poll_outbox('half', 'c', 4)"), "4");
@@ -68,16 +93,21 @@ TEST_P(OutboxRestore, a_dump_restored_into_a_new_cluster_goes_on_where_each_grou
     dump_and_restore(from, to);
     {
         Connection publisher(to);  // publishes before anybody polls: these are of the new cluster
-        publisher.exec("insert into events (event_type, partition_key) values ('new', 'n12'); insert into events (event_type, partition_key) values ('new', 'n13')");
+        publisher.exec(
+            "insert into events (event_type, partition_key) values ('new', 'n12'); insert into events "
+            "(event_type, partition_key) values ('new', 'n13')");
     }
     Connection db(to);
     EXPECT_EQ(ids(db, "done"), "1,11,12,13");
     EXPECT_EQ(ids(db, "fresh"), "1,2,3,4,5,6,7,8,9,10,11,12,13");
     std::string half = ids(db, "half");
     commit_all(db, "half");
-    for (std::string more = ids(db, "half"); !more.empty(); more = ids(db, "half")) half += "," + more, commit_all(db, "half");
+    for (std::string more = ids(db, "half"); !more.empty(); more = ids(db, "half"))
+        half += "," + more, commit_all(db, "half");
     EXPECT_EQ(half, "6,7,8,9,10,1,11,12,13");
-    db.exec("update baton.pieces set leased_until = now() - interval '1 second'; update baton.parked set due_at = now() - interval '1 second'");
+    db.exec(
+        "update baton.pieces set leased_until = now() - interval '1 second'; update baton.parked set due_at "
+        "= now() - interval '1 second'");
     std::string failed = ids(db, "failed");
     EXPECT_EQ(failed, "4,1,11,12,13");
     std::set<std::string> leased;
@@ -99,9 +129,12 @@ TEST_P(OutboxRestore, a_dump_restored_into_a_new_cluster_goes_on_where_each_grou
 }
 
 TEST_P(OutboxRestore, a_promoted_standby_goes_on_without_loss) {
-    Cluster primary(Cluster::Options{GetParam(), true, {"wal_level = replica", "max_wal_senders = 5", "hot_standby = on"}});
+    Cluster primary(Cluster::Options{
+        GetParam(), true, {"wal_level = replica", "max_wal_senders = 5", "hot_standby = on"}});
     const auto url = primary.fresh_database();
-    Connection(url).exec("select baton.create_outbox('events'); select baton.create_consumer_group('g', 'events', 'earliest')");
+    Connection(url).exec(
+        "select baton.create_outbox('events'); select baton.create_consumer_group('g', 'events', "
+        "'earliest')");
     Journal journal;
     Workload workload(url, "events");
     Cluster standby = primary.make_standby();
@@ -110,18 +143,23 @@ TEST_P(OutboxRestore, a_promoted_standby_goes_on_without_loss) {
     // half of it is read, then the primary dies
     const auto lsn = Connection(url).value("select pg_current_wal_flush_lsn()");
     Connection replica(standby.server().url());
-    wait_until("the standby has caught up", [&] { return replica.value("select pg_last_wal_replay_lsn() >= $1::pg_lsn", {lsn}) == "t"; });
+    wait_until("the standby has caught up",
+               [&] { return replica.value("select pg_last_wal_replay_lsn() >= $1::pg_lsn", {lsn}) == "t"; });
     workload.drain();
     const auto end = Connection(url).value("select pg_current_wal_flush_lsn()");
-    wait_until("the standby has caught up", [&] { return replica.value("select pg_last_wal_replay_lsn() >= $1::pg_lsn", {end}) == "t"; });
+    wait_until("the standby has caught up",
+               [&] { return replica.value("select pg_last_wal_replay_lsn() >= $1::pg_lsn", {end}) == "t"; });
     const auto committed = workload.committed();
     primary.server().kill_hard();
     replica.exec("select pg_promote()");
     wait_until("the standby is promoted", [&] { return replica.value("select pg_is_in_recovery()") == "f"; });
     const auto database = url.substr(url.find("dbname=") + 7);
     Connection db(standby.server().url(database));
-    db.exec("insert into events (event_type, partition_key, payload) values ('after', 'x', '{\"number\": 0, \"version\": 1}')");
-    EXPECT_EQ(db.value("select string_agg(event_type, ',') from baton.poll_outbox('g', 'after')"), "after") << "what was settled stays settled, what is new comes";
+    db.exec(
+        "insert into events (event_type, partition_key, payload) values ('after', 'x', '{\"number\": 0, "
+        "\"version\": 1}')");
+    EXPECT_EQ(db.value("select string_agg(event_type, ',') from baton.poll_outbox('g', 'after')"), "after")
+        << "what was settled stays settled, what is new comes";
     const auto verdict = journal.compare(committed);
     EXPECT_EQ(verdict.lost, 0u) << verdict.examples;
 }

@@ -14,11 +14,15 @@ int dice(unsigned& seed, int sides) {
 
 // Publish one event for a key, taking the key's next version under its row lock.
 std::string publish_sql(const std::string& outbox, int key, int count = 1) {
-    return "with v as (update key_versions set version = version + " + std::to_string(count) + " where key = 'k" +
-           std::to_string(key) + "' returning key, version), numbered as (select key, version - " + std::to_string(count) +
-           " + i as version, nextval('event_numbers') as number from v, generate_series(1, " + std::to_string(count) +
-           ") i order by i), booked as (insert into ledger select number, key from numbered) insert into " + outbox +
-           " (event_type, partition_key, payload) select 'test', key, jsonb_build_object('number', number, 'version', version) "
+    return "with v as (update key_versions set version = version + " + std::to_string(count) +
+           " where key = 'k" + std::to_string(key) +
+           "' returning key, version), numbered as (select key, version - " + std::to_string(count) +
+           " + i as version, nextval('event_numbers') as number from v, generate_series(1, " +
+           std::to_string(count) +
+           ") i order by i), booked as (insert into ledger select number, key from numbered) insert into " +
+           outbox +
+           " (event_type, partition_key, payload) select 'test', key, jsonb_build_object('number', number, "
+           "'version', version) "
            "from numbered order by version";
 }
 
@@ -53,7 +57,8 @@ Journal::Verdict Journal::compare(const std::map<std::string, std::string>& comm
         }
         auto& last = newest[event.key];
         if (event.version < last)
-            ++verdict.out_of_order, note("out of order", event.key + "/" + std::to_string(event.version) + " after " + std::to_string(last));
+            ++verdict.out_of_order, note("out of order", event.key + "/" + std::to_string(event.version) +
+                                                             " after " + std::to_string(last));
         last = std::max(last, event.version);
     }
     for (const auto& [event, key] : committed)
@@ -63,9 +68,11 @@ Journal::Verdict Journal::compare(const std::map<std::string, std::string>& comm
 
 Workload::Workload(std::string url, std::string outbox) : url_(std::move(url)), outbox_(std::move(outbox)) {
     Connection db(url_);
-    db.exec("create table key_versions (key text primary key, version bigint not null default 0); "
-            "create table ledger (number bigint primary key, key text); create sequence event_numbers; "
-            "insert into key_versions select 'k' || i from generate_series(0, " + std::to_string(keys + 20) + ") i");
+    db.exec(
+        "create table key_versions (key text primary key, version bigint not null default 0); "
+        "create table ledger (number bigint primary key, key text); create sequence event_numbers; "
+        "insert into key_versions select 'k' || i from generate_series(0, " +
+        std::to_string(keys + 20) + ") i");
 }
 
 void Workload::long_transaction(std::chrono::steady_clock::time_point until) {
@@ -130,9 +137,12 @@ void Workload::write(std::chrono::milliseconds time) {
     if (!error_.empty()) throw Error("a writer failed: " + error_);
 }
 
-bool Workload::handle_batch(Connection& db, const Member& member, const std::string& name, Journal& account, unsigned& seed) {
-    const auto batch = db.query("select id, payload->>'number', partition_key, (payload->>'version')::bigint, lease_token from baton.poll_outbox($1, $2, $3, $4)",
-                                {member.group, name, 1 + dice(seed, 200), member.visibility_seconds});
+bool Workload::handle_batch(Connection& db, const Member& member, const std::string& name, Journal& account,
+                            unsigned& seed) {
+    const auto batch = db.query(
+        "select id, payload->>'number', partition_key, (payload->>'version')::bigint, lease_token from "
+        "baton.poll_outbox($1, $2, $3, $4)",
+        {member.group, name, 1 + dice(seed, 200), member.visibility_seconds});
     if (batch.empty()) return false;
     const std::string token = batch.text(0, 4);
     const int crash_at = dice(seed, 100) < member.crash_percent ? dice(seed, batch.rows() + 1) : -1;
@@ -143,17 +153,22 @@ bool Workload::handle_batch(Connection& db, const Member& member, const std::str
         if (row == crash_at) return true;
         if (skipped.contains(batch.text(row, 0))) continue;
         if (row == fail_at) {
-            const auto parked = db.query("select id from baton.fail_events($1, $2, array[$3::bigint], 'on purpose', false, $4::uuid)",
-                                         {member.group, name, batch.text(row, 0), token});
+            const auto parked = db.query(
+                "select id from baton.fail_events($1, $2, array[$3::bigint], 'on purpose', false, $4::uuid)",
+                {member.group, name, batch.text(row, 0), token});
             for (int i = 0; i < parked.rows(); ++i) skipped.insert(parked.text(i, 0));
             continue;
         }
         account.handled({batch.text(row, 1), batch.text(row, 2), batch.number<long>(row, 3)});
-        if (row == pause_at) db.query("select baton.commit_offset($1, $2, $3::bigint, $4::uuid)", {member.group, name, batch.text(row, 0), token});
+        if (row == pause_at)
+            db.query("select baton.commit_offset($1, $2, $3::bigint, $4::uuid)",
+                     {member.group, name, batch.text(row, 0), token});
     }
     for (int row = batch.rows() - 1; row >= 0; --row) {
         if (skipped.contains(batch.text(row, 0))) continue;
-        if (row != pause_at) db.query("select baton.commit_offset($1, $2, $3::bigint, $4::uuid)", {member.group, name, batch.text(row, 0), token});
+        if (row != pause_at)
+            db.query("select baton.commit_offset($1, $2, $3::bigint, $4::uuid)",
+                     {member.group, name, batch.text(row, 0), token});
         break;
     }
     for (int row = 0; row < batch.rows(); ++row)
@@ -173,9 +188,12 @@ void Workload::member(Member member, Journal& account) {
                 if (member.crash_percent > 0 && dice(seed, 100) < member.crash_percent) ++life;
                 continue;
             }
-            if (was_draining && db->value("select not exists (select from baton.pieces join baton.consumer_groups using (group_id) where group_name = $1) "
-                                          "and not exists (select from baton.parked join baton.consumer_groups using (group_id) where group_name = $1 and state <> 'dead')",
-                                          {member.group}) == "t")
+            if (was_draining &&
+                db->value("select not exists (select from baton.pieces join baton.consumer_groups using "
+                          "(group_id) where group_name = $1) "
+                          "and not exists (select from baton.parked join baton.consumer_groups using "
+                          "(group_id) where group_name = $1 and state <> 'dead')",
+                          {member.group}) == "t")
                 return;
             std::this_thread::sleep_for(std::chrono::milliseconds(3));
         } catch (const LeaseLost&) {  // another member has it by now

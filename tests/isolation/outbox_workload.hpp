@@ -1,8 +1,9 @@
 #pragma once
 // Writers and consumers that hammer one outbox, and an account of what became of every event.
 //
-// Each event carries a key and that key's version. The version comes from a row that the writer's transaction has locked, so
-// transactions on one key see each other, and the versions of a key must be handled in ascending order.
+// Each event carries a key and that key's version. The version comes from a row that the writer's transaction
+// has locked, so transactions on one key see each other, and the versions of a key must be handled in
+// ascending order.
 
 #include <atomic>
 #include <map>
@@ -71,7 +72,8 @@ class Workload {
     void writer(int number, std::chrono::steady_clock::time_point until);
     void long_transaction(std::chrono::steady_clock::time_point until);
     void member(Member member, Journal& account);
-    bool handle_batch(Connection& db, const Member& member, const std::string& name, Journal& account, unsigned& seed);
+    bool handle_batch(Connection& db, const Member& member, const std::string& name, Journal& account,
+                      unsigned& seed);
 
     std::string url_;
     std::string outbox_;

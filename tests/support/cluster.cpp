@@ -136,13 +136,15 @@ Cluster Cluster::make_standby() {
     server->create();
     const fs::path data = server->folder() / "data";
     fs::remove_all(data);
-    const auto copied = run({.argv = {"pg_basebackup", "-d", server_->url(), "-D", data.string(), "-R", "-c", "fast"},
-                             .account = ::geteuid() == 0 ? find_account("postgres") : std::nullopt,
-                             .output = {},
-                             .working_directory = {},
-                             .environment = {}});
+    const auto copied =
+        run({.argv = {"pg_basebackup", "-d", server_->url(), "-D", data.string(), "-R", "-c", "fast"},
+             .account = ::geteuid() == 0 ? find_account("postgres") : std::nullopt,
+             .output = {},
+             .working_directory = {},
+             .environment = {}});
     if (copied.exit_code != 0) throw Error("no standby: " + copied.output);
-    std::ofstream(data / "postgresql.conf", std::ios::app) << "unix_socket_directories = '" << server->folder().string() << "'\n";
+    std::ofstream(data / "postgresql.conf", std::ios::app)
+        << "unix_socket_directories = '" << server->folder().string() << "'\n";
     server->start();
     return Cluster(options_, std::move(server));
 }
