@@ -25,19 +25,20 @@ end
 $$;
 comment on function baton.has_work(baton.outboxes, baton.consumer_groups) is 'whether a poll could give anything; read-only';
 
--- Choose up to `room` of the free lanes for a consumer, starting at a place of its own.
-create function baton.pick_lanes(free bigint, room int, consumer_id text)
+-- Choose a consumer's share of the lanes that are free and have events: all of them when it is alone, never none when there
+-- are some. Each consumer starts at a place of its own.
+create function baton.share_lanes(free bigint, members int, consumer_id text)
 returns bigint
 language sql immutable
 as $$
-    select case when room >= 64 then free else coalesce((
+    select case when members = 1 then free else coalesce((
         select bit_or(1::bigint << l.lane) from (
             select lane from generate_series(0, 63) lane
              where free & (1::bigint << lane) <> 0
              order by (lane + hashtext(consumer_id)) & 63
-             limit greatest(room, 0)) l), 0) end
+             limit ceil(baton.count_lanes(free)::numeric / members)) l), 0) end
 $$;
-comment on function baton.pick_lanes(bigint, int, text) is 'which lanes a consumer takes';
+comment on function baton.share_lanes(bigint, int, text) is 'which lanes a consumer takes';
 
 -- Note a consumer's poll; counts those who want a share of the lanes: this one, and others who lately went away empty-handed.
 create function baton.note_poll(g baton.consumer_groups, consumer_id text)
@@ -108,7 +109,7 @@ declare
     room int := batch_size;      -- events that may still be given
     gave int := 0;               -- events given
     busy bigint := 0;            -- lanes with something outstanding
-    lanes_room int;              -- lanes that this consumer may take
+    members int;                 -- consumers that share the lanes
     open_lanes bigint;
     given_lanes bigint;
     given bigint := 0;           -- lanes given in this poll: later events of theirs may follow
@@ -152,7 +153,7 @@ begin
          where gp.group_id = g.group_id;
     end if;
     until := clock_timestamp() + make_interval(secs => visibility_seconds);
-    lanes_room := ceil(64.0 / baton.note_poll(g, consumer_id));
+    members := baton.note_poll(g, consumer_id);
 
     any_parked := exists (select from baton.parked q where q.group_id = g.group_id);
     if any_parked then
@@ -164,9 +165,7 @@ begin
 
     if g.ordered then
         -- a consumer that polls on without settling may have been started anew: its own lanes are no exception
-        select coalesce(bit_or(q.lanes), 0),
-               lanes_room - baton.count_lanes(coalesce(bit_or(q.lanes) filter (where q.consumer_id = poll_outbox.consumer_id), 0))
-          into busy, lanes_room
+        select coalesce(bit_or(q.lanes), 0) into busy
           from baton.pieces q where q.group_id = g.group_id and q.leased_until >= clock_timestamp();
     end if;
     todo := array(select q from baton.pieces q
@@ -176,7 +175,7 @@ begin
     while room > 0 loop
         carving := next_piece > cardinality(todo);
         if carving then
-            open_lanes := case when g.ordered then given & ~busy | baton.pick_lanes(~busy & ~given, lanes_room - baton.count_lanes(given), consumer_id) else -1 end;
+            open_lanes := case when g.ordered then ~busy else -1 end;
             exit when open_lanes = 0 or next_piece > 64;
             if not at.window_open then
                 w := baton.open_window(outbox, g.group_id, at.window_number + 1, at.era, at.seen);
@@ -195,6 +194,10 @@ begin
             elsif w.window_number is distinct from at.window_number then
                 w := baton.load_window(outbox, g.group_id, at.window_number);
             end if;
+            if g.ordered and members > 1 then
+                e := baton.survey_window(outbox, g, w, at.after_id, everything, room);
+                open_lanes := given & ~busy | baton.share_lanes(coalesce(e.lanes, 0) & ~busy & ~given, members, consumer_id);
+            end if;
             p := null;
             p.after_id := at.after_id;
             p.upto_id := everything;
@@ -202,7 +205,7 @@ begin
         else
             p := todo[next_piece];
             next_piece := next_piece + 1;
-            open_lanes := case when g.ordered then p.lanes & ~busy & given | baton.pick_lanes(p.lanes & ~busy & ~given, lanes_room - baton.count_lanes(given), consumer_id) else p.lanes end;
+            open_lanes := case when g.ordered then p.lanes & ~busy & given | baton.share_lanes(p.lanes & ~busy & ~given, members, consumer_id) else p.lanes end;
             if open_lanes = 0 then
                 busy := busy | p.lanes;
                 continue;
