@@ -193,8 +193,8 @@ int demo(DemoOptions options) {
         options.embedded.folder = fs::temp_directory_path() / ("baton-demo-" + std::to_string(::getpid()));
     const StopSignal stop;
     auto [server, was_running] = bring_up(options.embedded, stop);
-    const auto tidy_up = [&, &private_server = server] {
-        if (options.keep || was_running) return;
+    const auto tidy_up = [&, &private_server = server, leave = options.keep || was_running] {
+        if (leave) return;
         if (own_folder) {
             private_server.remove();
         } else {

@@ -43,7 +43,7 @@ milliseconds positive_time(const Settings& settings, const std::string& key, mil
 
 std::string one_of(const Settings& settings, const std::string& key, const std::string& fallback,
                    const std::vector<std::string>& known) {
-    const std::string value = settings.text(key, fallback);
+    std::string value = settings.text(key, fallback);
     std::string list;
     for (const auto& word : known) {
         if (value == word) return value;
