@@ -22,6 +22,8 @@ set_target_properties(baton_shared PROPERTIES
   VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 if(BATON_SANITIZE)
   target_link_options(baton_shared PRIVATE -fsanitize=${BATON_SANITIZE})
+else()
+  target_link_options(baton_shared PRIVATE -Wl,--no-undefined)  # a room that needs more than is linked is seen here
 endif()
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/baton)
