@@ -17,7 +17,8 @@ namespace {
 
 class OutboxRestore : public testing::TestWithParam<Form> {};
 
-// Dump one database and load it into another cluster's empty one, section by section, while somebody maintains and polls it.
+// Dump one database and load it into another cluster's empty one, section by section, while somebody
+// maintains and polls it.
 void dump_and_restore(const std::string& from, const std::string& to) {
     const fs::path file = fs::temp_directory_path() / ("baton-dump-" + std::to_string(::getpid()) + ".sql");
     for (const std::string section : {"pre-data", "data", "post-data"}) {
@@ -27,11 +28,12 @@ void dump_and_restore(const std::string& from, const std::string& to) {
                                .working_directory = {},
                                .environment = {}});
         ASSERT_EQ(dump.exit_code, 0) << dump.output;
-        const auto restore = run({.argv = {"psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", to, "-f", file.string()},
-                                  .account = {},
-                                  .output = {},
-                                  .working_directory = {},
-                                  .environment = {}});
+        const auto restore =
+            run({.argv = {"psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", to, "-f", file.string()},
+                 .account = {},
+                 .output = {},
+                 .working_directory = {},
+                 .environment = {}});
         ASSERT_EQ(restore.exit_code, 0) << restore.output;
         if (section == "data") {
             Connection db(to);
