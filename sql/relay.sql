@@ -148,7 +148,7 @@ begin
     end if;
     select * into outbox from baton.outboxes o where o.outbox_id = g.outbox_id;
     perform baton.verify_era(outbox.relation);
-    select * into at from baton.group_positions p where p.group_id = g.group_id for no key update;
+    at := baton.lock_position(g.group_id);
     select h.holder, h.until into taken.held_by, taken.held_until from baton.group_holder(at, owner) h;
     if taken.held_by is not null then
         return taken;
@@ -156,11 +156,12 @@ begin
     at := baton.absorb_pieces(at);
     update baton.parked p set lease_token = null, consumer_id = null, leased_until = null
      where p.group_id = g.group_id and p.lease_token is not null;
-    update baton.group_positions p
-       set era = at.era, seen = at.seen, window_number = at.window_number, window_open = at.window_open, after_id = at.after_id,
-           owner = take_group.owner, owner_epoch = p.owner_epoch + 1, owned_until = clock_timestamp() + lease
-     where p.group_id = g.group_id
-    returning p.owner_epoch, p.owned_until into taken.epoch, taken.held_until;
+    at.owner := owner;
+    at.owner_epoch := at.owner_epoch + 1;
+    at.owned_until := clock_timestamp() + lease;
+    perform baton.move_position(at);
+    taken.epoch := at.owner_epoch;
+    taken.held_until := at.owned_until;
     taken.held_by := owner;
     taken.group_id := g.group_id;
     taken.relation := outbox.relation::text;
@@ -188,10 +189,9 @@ returns baton.group_positions
 language plpgsql
 as $$
 declare
-    at baton.group_positions;
+    at constant baton.group_positions := baton.lock_position(group_id);
 begin
-    select * into at from baton.group_positions p where p.group_id = check_owner.group_id for no key update;
-    if not found or at.owner is null or at.owner_epoch <> epoch then
+    if at.owner is null or at.owner_epoch <> epoch then
         raise exception 'the relay has lost the consumer group'
             using errcode = 'BT001',
                   detail = format('epoch %s is over, the group is %s', epoch,
@@ -216,7 +216,8 @@ declare
     g baton.consumer_groups;
 begin
     perform set_config('synchronous_commit', 'off', true);
-    update baton.group_positions p set owned_until = clock_timestamp() + lease where p.group_id = at.group_id;
+    at.owned_until := clock_timestamp() + lease;
+    perform baton.move_position(at);
     select * into g from baton.consumer_groups c where c.group_id = at.group_id;
     blocking := exists (select from baton.parked p where p.group_id = at.group_id and baton.blocks_key(g, p.state));
     select extract(epoch from min(p.due_at) - clock_timestamp()) into due_in from baton.parked p
@@ -236,7 +237,9 @@ declare
 begin
     update baton.parked p set lease_token = null, consumer_id = null, leased_until = null
      where p.group_id = at.group_id and p.lease_token is not null;
-    update baton.group_positions p set owner = null, owned_until = null where p.group_id = at.group_id;
+    at.owner := null;
+    at.owned_until := null;
+    perform baton.move_position(at);
 end
 $$;
 comment on function baton.release_group(int, bigint) is 'ends a relay''s ownership of a group';
@@ -278,15 +281,17 @@ declare
 begin
     perform set_config('synchronous_commit', 'off', true);
     if at.window_open and (done or not stored) then
-        delete from baton.windows x where x.group_id = at.group_id;
+        delete from baton.windows x where x.group_id = at.group_id and x.window_number = at.window_number;
     end if;
     if not done and not stored then
         insert into baton.windows select w.*;
     end if;
-    update baton.group_positions p
-       set era = w.era, seen = case when done then w.sight else w.seen end, window_number = w.window_number,
-           window_open = not done, after_id = checkpoint_group.after_id
-     where p.group_id = at.group_id;
+    at.era := w.era;
+    at.seen := case when done then w.sight else w.seen end;
+    at.window_number := w.window_number;
+    at.window_open := not done;
+    at.after_id := checkpoint_group.after_id;
+    perform baton.move_position(at);
 end
 $$;
 comment on function baton.checkpoint_group(int, bigint, baton.windows, bigint, boolean) is 'moves the position of an owned group';
