@@ -21,7 +21,8 @@ create type baton.group_lease as (
     after_id      bigint,
     parked_upto   bigint,         -- highest id that is parked: events up to there may be parked already
     late_sql      text,           -- statements for reading, see baton.read_statement()
-    fresh_sql     text
+    fresh_sql     text,
+    open_sql      text            -- see baton.open_statement()
 );
 comment on type baton.group_lease is 'a group in the hands of a relay: its epoch, position and how to read it';
 
@@ -34,6 +35,37 @@ as $$
            'e.payload, e.headers, e.trace_id, e.correlation_id, e.causation_id, e.occurred_at, e.available_at'
 $$;
 comment on function baton.relay_columns() is 'select list of an event for the relay';
+
+-- The statement with which a relay opens the next window of the current era, prepared once: $1 group, $2 window number, $3 era, $4 seen.
+-- It does what baton.open_window() does, under one snapshot: its own. `unsure` says that this was not the place to ask, because a later
+-- era has begun or the transaction has written: ask baton.open_group_window().
+create function baton.open_statement(outbox baton.outboxes)
+returns text
+language sql stable
+as $$
+    select format($sql$
+        with now as materialized (
+            select pg_current_snapshot() as sight, pg_current_wal_insert_lsn() as lsn,
+                   (select coalesce(max(e.last_id), 0) + 1 from baton.outbox_eras e where e.outbox_id = %2$s and e.era < $3) as first_of_era
+        ), fresh as materialized (
+            select min(f.id) as first_id from (
+                select t.id from %1$s t
+                 where t.xid >= pg_snapshot_xmax($4) and t.xid < (select pg_snapshot_xmax(sight) from now)
+                   and t.id >= (select first_of_era from now) and pg_visible_in_snapshot(t.xid, (select sight from now)) offset 0) f
+        ), late as materialized (
+            select coalesce(array_agg(r.xid), '{}') as xids
+              from (select x from pg_snapshot_xip($4) x where pg_visible_in_snapshot(x, (select sight from now)) offset 0) r (xid)
+             cross join lateral (select from %1$s t where t.xid = r.xid and t.id >= (select first_of_era from now)
+                                    and t.id < coalesce((select first_id from fresh), 9223372036854775807) limit 1) one
+        )
+        select case when f.first_id is not null or l.xids <> '{}'
+                    then ($1::int, $2::bigint, $3::int, $4::pg_snapshot, n.sight, n.lsn, l.xids, f.first_id, null)::baton.windows end as opened,
+               pg_current_wal_flush_lsn() >= n.lsn as flushed,
+               pg_current_xact_id_if_assigned() is not null
+               or exists (select from baton.outbox_eras e where e.outbox_id = %2$s and e.era > $3) as unsure
+          from now n, fresh f, late l$sql$, outbox.relation, outbox.outbox_id)
+$$;
+comment on function baton.open_statement(baton.outboxes) is 'text of the statement that opens a window for a relay';
 
 -- Find or make the group of a pipeline. One that exists keeps its position and gets the pipeline's policy.
 create function baton.prepare_group(
@@ -177,6 +209,7 @@ begin
     end if;
     select max(p.id) into taken.parked_upto from baton.parked p where p.group_id = g.group_id;
     taken.late_sql := baton.read_statement(outbox.relation, 'late', baton.relay_columns(), g.tenant_id);
+    taken.open_sql := baton.open_statement(outbox);
     taken.fresh_sql := baton.read_statement(outbox.relation, 'fresh', baton.relay_columns(), g.tenant_id);
     return taken;
 end
@@ -413,4 +446,4 @@ comment on function baton.settle_group_parked(int, bigint, bigint[]) is 'removes
 
 select baton.declare_privileges('execute', '{baton_relay,baton_operator}',
     '{prepare_group,fit_group,take_group,renew_group,release_group,open_group_window,checkpoint_group,set_aside,park_group_events,
-      lease_group_parked,settle_group_parked,parked_statement,relay_columns,read_statement}');
+      lease_group_parked,settle_group_parked,parked_statement,relay_columns,read_statement,open_statement}');
