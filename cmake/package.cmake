@@ -3,7 +3,7 @@
 include(CMakePackageConfigHelpers)
 
 # The rooms that the library is made of; the program has more.
-set(library_rooms base postgres)
+set(library_rooms base postgres event client)
 set(library_objects)
 foreach(room ${library_rooms})
   list(APPEND library_objects $<TARGET_OBJECTS:baton_${room}>)
