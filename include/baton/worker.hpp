@@ -52,7 +52,8 @@ struct WorkOptions {
     // once; this is for retries that fall due, and for inboxes.
     std::chrono::milliseconds idle{500};
 
-    // Called from the worker's thread, and for connection_lost also from that of the second connection. Must not throw.
+    // Called from the worker's thread, and for connection_lost also from that of the second connection. Must
+    // not throw.
     std::function<void(const Incident&)> on_incident = {};
 };
 

