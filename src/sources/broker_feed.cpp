@@ -17,6 +17,12 @@ BrokerFeed::Pace BrokerFeed::Pace::read(const relay::Settings& settings) {
     pace.ack_timeout = settings.duration("ack_timeout", pace.ack_timeout);
     if (pace.ack_interval < 0ms) settings.refuse("ack_interval", "must not be negative");
     if (pace.ack_timeout < 1ms) settings.refuse("ack_timeout", "must be above zero");
+    const auto batch = settings.number("batch", static_cast<std::int64_t>(pace.batch));
+    const auto bytes = settings.number("batch_bytes", static_cast<std::int64_t>(pace.batch_bytes));
+    if (batch < 1 || batch > 100'000) settings.refuse("batch", "must be between 1 and 100000");
+    if (bytes < 1) settings.refuse("batch_bytes", "must be at least 1");
+    pace.batch = static_cast<std::size_t>(batch);
+    pace.batch_bytes = static_cast<std::size_t>(bytes);
     return pace;
 }
 
@@ -125,7 +131,6 @@ void BrokerFeed::set_trouble(std::string words) {
     trouble_ = std::move(words);
 }
 
-// Hand over what was settled since the last time.
 void BrokerFeed::take_notes() {
     std::deque<Note> notes;
     {

@@ -9,6 +9,8 @@
 //
 //   ack_interval  how long acknowledgements may be gathered, 50ms
 //   ack_timeout   how long the broker may take for them, 10s
+//   batch         messages that are read in one go, 1000
+//   batch_bytes   ... as far as they have no more bytes than this, 4 MiB
 
 #include <atomic>
 #include <condition_variable>
@@ -28,6 +30,8 @@ class BrokerFeed : public relay::Feed {
     struct Pace {
         milliseconds ack_interval{50};
         milliseconds ack_timeout{10'000};
+        std::size_t batch = 1000;
+        std::size_t batch_bytes = 4 << 20;
 
         static Pace read(const relay::Settings& settings);
     };
@@ -61,7 +65,12 @@ class BrokerFeed : public relay::Feed {
 
     // Sleep until the descriptor is ready, wake() was called or the time has come; true when it is ready.
     bool wait(int descriptor, short events, Clock::time_point until) const;
-    int wake_fd() const { return wake_fd_; }
+    // Hand what was settled so far to acknowledge().
+    void take_notes();
+    // True when the batch is as large as one may be.
+    bool is_full(const BrokerBatch& batch) const {
+        return batch.events.size() >= pace_.batch || batch.bytes >= pace_.batch_bytes;
+    }
     void set_trouble(std::string words);
     const Pace& pace() const { return pace_; }
 
@@ -73,7 +82,6 @@ class BrokerFeed : public relay::Feed {
 
     template <class Step>
     auto guarded(const Step& step);
-    void take_notes();
     void acknowledge_noted(bool at_once);
     Clock::time_point next_chore(Clock::time_point until) const;
 

@@ -1,9 +1,11 @@
 #include "sources/registry.hpp"
 
+#include "sources/kafka.hpp"
+
 namespace baton::sources {
 
 const std::map<std::string, MakeSource>& registry() {
-    static const std::map<std::string, MakeSource> sources{};
+    static const std::map<std::string, MakeSource> sources{{"kafka", make_kafka}};
     return sources;
 }
 
