@@ -65,6 +65,8 @@ class BrokerFeed : public relay::Feed {
 
     // Sleep until the descriptor is ready, wake() was called or the time has come; true when it is ready.
     bool wait(int descriptor, short events, Clock::time_point until) const;
+    // Written to, it ends a wait().
+    int wake_fd() const { return wake_fd_; }
     // Hand what was settled so far to acknowledge().
     void take_notes();
     // True when the batch is as large as one may be.

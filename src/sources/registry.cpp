@@ -1,11 +1,19 @@
 #include "sources/registry.hpp"
 
 #include "sources/kafka.hpp"
+#include "sources/nats.hpp"
+#include "sources/rabbitmq.hpp"
+#include "sources/redis.hpp"
 
 namespace baton::sources {
 
 const std::map<std::string, MakeSource>& registry() {
-    static const std::map<std::string, MakeSource> sources{{"kafka", make_kafka}};
+    static const std::map<std::string, MakeSource> sources{
+        {"kafka", make_kafka},
+        {"nats", make_nats},
+        {"rabbitmq", make_rabbitmq},
+        {"redis", make_redis},
+    };
     return sources;
 }
 

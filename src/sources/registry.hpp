@@ -18,7 +18,7 @@ struct Reader {
     std::string owner;  // this relay's name, unlike any other's
 };
 
-// A broker, as the settings name it. Connects nowhere before open() or check().
+// A broker, as the settings name it. Connects nowhere before open() or check(); outlives what it opened.
 class BrokerSource {
   public:
     virtual ~BrokerSource() = default;
