@@ -12,14 +12,14 @@ namespace {
 
 using Handle = std::unique_ptr<rd_kafka_t, decltype(&rd_kafka_destroy)>;
 
-Handle connect(rd_kafka_type_t type, const std::string& brokers) {
+Handle connect(rd_kafka_type_t type, const std::string& brokers, const std::string& group = "reader") {
     char error[512];
     rd_kafka_conf_t* conf = rd_kafka_conf_new();
     for (const auto& [name, value] : std::map<std::string, std::string>{{"bootstrap.servers", brokers}}) {
         if (rd_kafka_conf_set(conf, name.c_str(), value.c_str(), error, sizeof error) != RD_KAFKA_CONF_OK)
             throw Error(error);
     }
-    if (type == RD_KAFKA_CONSUMER) rd_kafka_conf_set(conf, "group.id", "reader", error, sizeof error);
+    if (type == RD_KAFKA_CONSUMER) rd_kafka_conf_set(conf, "group.id", group.c_str(), error, sizeof error);
     rd_kafka_conf_set_log_cb(conf, [](const rd_kafka_t*, int, const char*, const char*) {});
     rd_kafka_t* handle = rd_kafka_new(type, conf, error, sizeof error);
     if (handle == nullptr) throw Error(error);
@@ -111,6 +111,35 @@ std::vector<Received> read_topic(const std::string& brokers, const std::string& 
         read_partition(consumer.get(), topic, partition, messages);
     rd_kafka_consumer_close(consumer.get());
     return messages;
+}
+
+std::size_t kafka_lag(const std::string& brokers, const std::string& topic, const std::string& group) {
+    const Handle consumer = connect(RD_KAFKA_CONSUMER, brokers, group);
+    std::size_t lag = 0;
+    wait_until("the broker tells the group's offsets", [&] {
+        const rd_kafka_metadata_t* metadata = nullptr;
+        rd_kafka_topic_t* handle = rd_kafka_topic_new(consumer.get(), topic.c_str(), nullptr);
+        const auto error = rd_kafka_metadata(consumer.get(), 0, handle, &metadata, 5000);
+        rd_kafka_topic_destroy(handle);
+        if (error != RD_KAFKA_RESP_ERR_NO_ERROR) return false;
+        const int partitions = metadata->topics[0].partition_cnt;
+        rd_kafka_metadata_destroy(metadata);
+        rd_kafka_topic_partition_list_t* list = rd_kafka_topic_partition_list_new(partitions);
+        for (int i = 0; i < partitions; ++i) rd_kafka_topic_partition_list_add(list, topic.c_str(), i);
+        bool good = rd_kafka_committed(consumer.get(), list, 5000) == RD_KAFKA_RESP_ERR_NO_ERROR;
+        lag = 0;
+        for (int i = 0; good && i < partitions; ++i) {
+            std::int64_t low = 0;
+            std::int64_t high = 0;
+            good = rd_kafka_query_watermark_offsets(consumer.get(), topic.c_str(), i, &low, &high, 5000) ==
+                   RD_KAFKA_RESP_ERR_NO_ERROR;
+            const std::int64_t committed = list->elems[i].offset;
+            lag += static_cast<std::size_t>(high - (committed < 0 ? low : committed));
+        }
+        rd_kafka_topic_partition_list_destroy(list);
+        return good;
+    });
+    return lag;
 }
 
 }  // namespace baton::test

@@ -15,4 +15,7 @@ void create_topic(const std::string& brokers, const std::string& topic, int part
 // Every message of the topic, partition after partition, up to the end that each had when the reading began.
 std::vector<Received> read_topic(const std::string& brokers, const std::string& topic);
 
+// How many messages of the topic the group has not committed.
+std::size_t kafka_lag(const std::string& brokers, const std::string& topic, const std::string& group);
+
 }  // namespace baton::test
