@@ -342,16 +342,15 @@ TEST_P(Consuming, a_stop_finishes_what_runs_and_gives_back_the_rest) {
 
 TEST_P(Consuming, a_broken_connection_is_made_again_and_the_effect_happens_once) {
     bring_many(4);
-    std::stop_source stop;
     std::atomic<int> breaks{0};
     auto work = worker([&](baton::Transaction& tx, const Delivery& delivery) {
         take_effect(tx, delivery);
         if (number_of(delivery) == 2 && breaks++ < 2)
             Connection(url).query("select pg_terminate_backend($1)", {PQbackendPID(tx.native())});
     });
-    std::jthread running([&] { work->run(stop.get_token()); });
+    std::jthread running([&](const std::stop_token& stop) { work->run(stop); });
     wait_until("all are handled", [&] { return effects() == "1 2 3 4"; });
-    stop.request_stop();
+    running.request_stop();
     running.join();
     EXPECT_EQ(breaks, 3);
     EXPECT_GE(count(Incident::Kind::connection_lost), 2);
@@ -359,11 +358,10 @@ TEST_P(Consuming, a_broken_connection_is_made_again_and_the_effect_happens_once)
 }
 
 TEST_P(Consuming, an_idle_worker_is_woken) {
-    std::stop_source stop;
     auto with = options();
     if (is_group()) with.idle = 1h;  // the doorbell alone wakes it, or the polling where there is none
     auto work = worker([](baton::Transaction& tx, const Delivery& d) { take_effect(tx, d); }, with);
-    std::jthread running([&] { work->run(stop.get_token()); });
+    std::jthread running([&](const std::stop_token& stop) { work->run(stop); });
     // A deaf one looks every five seconds all the same: then forty take longer than the deadline.
     int brought = 0;
     wait_until("forty are handled, each before the next comes", [&] {
@@ -372,7 +370,6 @@ TEST_P(Consuming, an_idle_worker_is_woken) {
         bring(++brought);
         return false;
     });
-    stop.request_stop();
 }
 
 TEST_P(Consuming, a_handler_that_ends_the_transaction_is_told_so) {
