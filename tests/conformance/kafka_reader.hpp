@@ -15,6 +15,10 @@ void create_topic(const std::string& brokers, const std::string& topic, int part
 // Every message of the topic, partition after partition, up to the end that each had when the reading began.
 std::vector<Received> read_topic(const std::string& brokers, const std::string& topic);
 
+// Produce a message with a key and nothing else; without a body it is a tombstone.
+void produce_bare(const std::string& brokers, const std::string& topic, int partition, const std::string& key,
+                  const char* body);
+
 // How many messages of the topic the group has not committed.
 std::size_t kafka_lag(const std::string& brokers, const std::string& topic, const std::string& group);
 
