@@ -105,7 +105,7 @@ TEST(Config, a_broker_is_a_source_and_mistakes_about_it_are_named_as_well) {
         with("type = \"redis\"\nstream = \"s\"\nmaxlen = 7\n"),
         "relay.toml:8: pipeline a, source: maxlen is not a setting known here (check its spelling and its "
         "table)");
-    EXPECT_EQ(with("type = \"kafak\"\n").substr(0, 68),
+    EXPECT_EQ(with("type = \"kafak\"\n").substr(0, 69),
               "relay.toml:6: pipeline a, source: type is \"kafak\", which is no source");
     EXPECT_EQ(with("type = \"redis\"\nstream = \"s\"\nid_header = \"a\"\nid_field = \"b\"\n"),
               "relay.toml:9: pipeline a, source: id_field stands beside id_header (set one of them)");
