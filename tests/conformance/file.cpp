@@ -5,8 +5,8 @@
 
 #include <fstream>
 
+#include "audit/lines.hpp"
 #include "conformance/driver.hpp"
-#include "conformance/lines.hpp"
 #include "conformance/sink_conformance.hpp"
 #include "sinks/registry.hpp"
 #include "support/folder.hpp"
@@ -15,6 +15,7 @@ namespace baton::test {
 
 namespace {
 
+using audit::read_lines;
 namespace fs = std::filesystem;
 
 class FileFixture : public SinkFixture {

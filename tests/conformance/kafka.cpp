@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
+#include "audit/kafka_client.hpp"
 #include "conformance/driver.hpp"
-#include "conformance/kafka_reader.hpp"
 #include "conformance/sink_conformance.hpp"
 #include "sinks/registry.hpp"
 #include "support/broker.hpp"
@@ -21,7 +21,7 @@ class KafkaFixture : public SinkFixture {
 
     std::string make_destination() override {
         const std::string topic = "topic-" + std::to_string(++count_);
-        create_topic(direct(), topic, 3, {{"max.message.bytes", "1500000"}});
+        audit::create_topic(direct(), topic, 3, {{"max.message.bytes", "1500000"}});
         return topic;
     }
     relay::Settings settings(const std::string&) override {
@@ -36,7 +36,7 @@ class KafkaFixture : public SinkFixture {
         return settings;
     }
     std::vector<Received> read_all(const std::string& destination) override {
-        return read_topic(direct(), destination);
+        return audit::read_topic(direct(), destination);
     }
     void kill_broker() override { server_.kill_hard(); }
     void start_broker() override { server_.start(); }
@@ -46,7 +46,9 @@ class KafkaFixture : public SinkFixture {
         message.body = storage;
         return true;
     }
-    std::string direct() const { return "127.0.0.1:" + std::to_string(server_.port()); }
+    audit::KafkaProperties direct() const {
+        return {{"bootstrap.servers", "127.0.0.1:" + std::to_string(server_.port())}};
+    }
 
   private:
     Proxy proxy_;

@@ -1,10 +1,9 @@
 // The sqs sink on ElasticMQ.
 
-#include <curl/curl.h>
-
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "audit/sqs_client.hpp"
 #include "conformance/driver.hpp"
 #include "conformance/sink_conformance.hpp"
 #include "sinks/encoding.hpp"
@@ -18,77 +17,15 @@ namespace baton::test {
 
 namespace {
 
+using audit::SqsClient;
 using nlohmann::json;
 using relay::Verdict;
 
-// Run one SQS action, unsigned: ElasticMQ does not ask who we are.
-json ask(int port, const std::string& action, const json& request) {
-    const std::unique_ptr<CURL, decltype(&curl_easy_cleanup)> easy(curl_easy_init(), curl_easy_cleanup);
-    const std::string url = "http://127.0.0.1:" + std::to_string(port) + "/";
-    const std::string body = request.dump();
-    std::string answer;
-    curl_slist* headers = curl_slist_append(nullptr, "content-type: application/x-amz-json-1.0");
-    headers = curl_slist_append(headers, ("x-amz-target: AmazonSQS." + action).c_str());
-    curl_easy_setopt(easy.get(), CURLOPT_URL, url.c_str());
-    curl_easy_setopt(easy.get(), CURLOPT_PROXY, "");
-    curl_easy_setopt(easy.get(), CURLOPT_HTTPHEADER, headers);
-    curl_easy_setopt(easy.get(), CURLOPT_COPYPOSTFIELDS, body.c_str());
-    curl_easy_setopt(easy.get(), CURLOPT_WRITEDATA, &answer);
-    curl_easy_setopt(
-        easy.get(), CURLOPT_WRITEFUNCTION,
-        +[](char* bytes, std::size_t, std::size_t size, std::string* into) {
-            into->append(bytes, size);
-            return size;
-        });
-    const CURLcode result = curl_easy_perform(easy.get());
-    curl_slist_free_all(headers);
-    long status = 0;
-    curl_easy_getinfo(easy.get(), CURLINFO_RESPONSE_CODE, &status);
-    if (result != CURLE_OK || status != 200)
-        throw Error(action + " failed: " + curl_easy_strerror(result) + " " + answer);
-    return json::parse(answer);
-}
-
-Received read_message(const json& message) {
-    Received got;
-    got.body = message.at("Body");
-    std::map<std::string, std::string> attributes;
-    for (const auto& [name, value] : message.at("MessageAttributes").items())
-        attributes[name] = value.at("StringValue");
-    got.id = attributes["message_id"];
-    got.key = attributes["partition_key"];
-    if (attributes["body_encoding"] == "base64") got.body = sinks::base64_decode(got.body).value();
-    if (attributes["body_encoding"] == "empty") got.body.clear();
-    const json rest = attributes.contains("headers") ? json::parse(attributes["headers"]) : json::object();
-    for (const auto& [name, value] : rest.items()) attributes[name] = value;
-    got.headers = std::move(attributes);
-    return got;
-}
-
-// Drain a queue; what was read is remembered by the caller.
+// Take away what is in a queue; ElasticMQ does not ask who we are.
 std::vector<Received> drain(int port, const std::string& url) {
     std::vector<Received> all;
-    for (;;) {
-        const json answer = ask(port, "ReceiveMessage",
-                                {{"QueueUrl", url},
-                                 {"MaxNumberOfMessages", 10},
-                                 {"MessageAttributeNames", {"All"}},
-                                 {"WaitTimeSeconds", 0}});
-        if (!answer.contains("Messages") || answer["Messages"].empty()) return all;
-        json entries = json::array();
-        for (const auto& message : answer["Messages"]) {
-            all.push_back(read_message(message));
-            entries.push_back(
-                {{"Id", std::to_string(entries.size())}, {"ReceiptHandle", message.at("ReceiptHandle")}});
-        }
-        ask(port, "DeleteMessageBatch", {{"QueueUrl", url}, {"Entries", entries}});
-    }
-}
-
-void create_queue(int port, const std::string& name) {
-    json request{{"QueueName", name}};
-    if (name.ends_with(".fifo")) request["Attributes"] = {{"FifoQueue", "true"}};
-    ask(port, "CreateQueue", request);
+    SqsClient(port).drain(url, all);
+    return all;
 }
 
 std::string name_of(const std::string& url) {
@@ -105,7 +42,7 @@ class SqsFixture final : public SinkFixture {
     std::string make_destination() override {
         const std::string name = "queue-" + std::to_string(++count_) + (fifo ? ".fifo" : "");
         killed_ = false;
-        create_queue(server_.port(), name);
+        SqsClient(server_.port()).create_queue(name);
         return server_.queue_url(name, proxy_.port());
     }
     relay::Settings settings(const std::string& destination) override {
@@ -187,7 +124,7 @@ TEST(SqsOnElasticMq, headers_that_are_no_attributes_arrive_in_one_that_is) {
         GTEST_SKIP() << unavailable.what();
     }
     server->start();
-    create_queue(server->port(), "headers");
+    SqsClient(server->port()).create_queue("headers");
     relay::Settings settings("sink");
     settings.set("type", "sqs");
     settings.set("queue", "{topic}");

@@ -1,0 +1,39 @@
+#pragma once
+// Streams of JetStream, made and read from their beginning.
+
+#include <nats/nats.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "audit/received.hpp"
+#include "relay/settings.hpp"
+
+namespace baton::audit {
+
+class NatsClient {
+  public:
+    // By url, username, password, token, credentials and tls_ca, as the sink reads them. Throws Error.
+    explicit NatsClient(const relay::Settings& settings);
+    explicit NatsClient(const std::string& url);
+    ~NatsClient();
+    NatsClient(const NatsClient&) = delete;
+    NatsClient& operator=(const NatsClient&) = delete;
+
+    // Make a stream that takes this subject; messages over `largest` bytes are refused when it is not 0.
+    void add_stream(const std::string& name, const std::string& subject, int largest = 0);
+    void delete_stream(const std::string& name);
+    // Every message from this sequence number on, and the number after the last one.
+    std::vector<Received> read(const std::string& stream, std::uint64_t& next);
+    std::vector<Received> read(const std::string& stream);
+
+  private:
+    void connect(natsOptions* options);
+    Received get(const std::string& stream, std::uint64_t sequence);
+
+    natsConnection* connection_ = nullptr;
+    jsCtx* jetstream_ = nullptr;
+};
+
+}  // namespace baton::audit
