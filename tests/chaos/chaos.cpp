@@ -1,0 +1,164 @@
+// Every sink on its real server, everything that can break broken in turn, and an audit of each:
+//
+//   chaos [SINK...]     BATON_CHAOS_SECONDS says how long each of them is written to (60)
+//
+// Prints a page in Markdown; ends with 1 when an audit was bad.
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <iostream>
+#include <map>
+#include <thread>
+
+#include "audit/report.hpp"
+#include "chaos/stands.hpp"
+#include "support/broker.hpp"
+#include "support/cluster.hpp"
+#include "support/program.hpp"
+
+namespace baton::test {
+
+using namespace std::chrono_literals;
+using audit::Fault;
+using audit::Relays;
+
+namespace {
+
+constexpr auto lease = 3s;
+
+std::chrono::seconds seconds_per_sink() {
+    const char* given = std::getenv("BATON_CHAOS_SECONDS");
+    return std::chrono::seconds(given == nullptr ? 60 : std::max(std::atoi(given), 5));
+}
+
+// A database whose relays come through a proxy.
+struct Database {
+    Cluster cluster{Form::extension};
+    std::string url = cluster.fresh_database();
+    Proxy proxy{cluster.server().port()};
+
+    std::string relay_url() {
+        Connection db(url);
+        db.exec(
+            "do $$ begin create role chaos login superuser password 'c'; exception when duplicate_object "
+            "then null; end $$");
+        return "host=127.0.0.1 port=" + std::to_string(proxy.port()) +
+               " user=chaos password=c dbname=" + db.value("select current_database()");
+    }
+};
+
+std::vector<Fault> database_faults(Database& database) {
+    auto& server = database.cluster.server();
+    Proxy& proxy = database.proxy;
+    return {{"PostgreSQL stopped at once and restarted",
+             [&server](Relays&) {
+                 server.stop(postgres::LocalServer::Stop::immediate);
+                 server.start();
+             }},
+            {"PostgreSQL killed and restarted",
+             [&server](Relays&) {
+                 server.kill_hard();
+                 server.start();
+             }},
+            {"connections to PostgreSQL cut", [&proxy](Relays&) { proxy.cut(); }},
+            {"PostgreSQL half-open longer than the lease", [&proxy](Relays&) {
+                 proxy.swallow(Proxy::Swallow::everything);
+                 std::this_thread::sleep_for(lease + 1s);
+                 proxy.heal();
+             }}};
+}
+
+// The relay's faults come between the others, so that each of those is followed by one of them.
+std::vector<Fault> all_faults(Stand& stand, Database& database) {
+    std::vector<Fault> others = broker_faults(stand);
+    for (auto& fault : database_faults(database)) others.push_back(std::move(fault));
+    const std::vector<Fault> relays{audit::kill_relay(), audit::pause_relay(lease + 2s), audit::kill_relay(),
+                                    audit::cut_database()};
+    std::vector<Fault> faults;
+    for (std::size_t i = 0; i < others.size(); ++i) {
+        faults.push_back(relays[i % relays.size()]);
+        faults.push_back(others[i]);
+    }
+    return faults;
+}
+
+audit::Report audit_stand(const std::string& name) {
+    const auto stand = make_stand(name);
+    Database database;
+    audit::Plan plan;
+    plan.db = database.url;
+    plan.relay_db = database.relay_url();
+    plan.program = program_file();
+    plan.sink = stand->sink();
+    plan.reader = stand->reader();
+    plan.duration = seconds_per_sink();
+    plan.relays = 2;
+    plan.lease = lease;
+    plan.load.rate = 400;
+    plan.faults = all_faults(*stand, database);
+    plan.fault_interval = 2s;
+    plan.tell = [&name](const std::string& what) { std::cerr << name << ": " << what << std::endl; };
+    auto report = audit::run_audit(plan);
+    report.sink = name;
+    return report;
+}
+
+std::string row(const audit::Report& report) {
+    const auto& it = report.judgement;
+    const auto order = [&it](long count) { return it.ordered ? std::to_string(count) : "n/a"; };
+    return fmt::format(
+        "| {} | {} | {} | {} | {} | {} ({:.2f} %) | {} | {} | {} | {} | {:.1f} / {:.1f} / {:.1f} | {} |\n",
+        report.sink, it.committed, it.rolled_back, it.lost.count, it.phantom.count + it.unknown.count,
+        it.copies, it.copy_rate() * 100, it.unexplained_copies.count, order(it.out_of_order.count),
+        order(it.leaps.count), report.dead + report.left, it.calm.p50, it.calm.p99, it.calm.p999,
+        report.good() ? "good" : "**bad**");
+}
+
+int run(std::vector<std::string> names) {
+    if (names.empty()) names = stand_names();
+    std::string page =
+        "| sink | committed | rolled back | lost | phantom | copies | unexplained | out of order | ... with "
+        "copies | dead or left | latency p50 / p99 / p99.9, ms | verdict |\n"
+        "|---|---|---|---|---|---|---|---|---|---|---|---|\n";
+    std::map<std::string, std::map<std::string, int>> struck;
+    std::string details;
+    bool good = true;
+    for (const auto& name : names) {
+        try {
+            const auto report = audit_stand(name);
+            page += row(report);
+            for (const auto& fault : report.faults) ++struck[fault][name];
+            good = good && report.good();
+            if (!report.good()) details += "\n```\n" + audit::as_text(report) + "```\n";
+        } catch (const Unavailable& unavailable) {
+            page += "| " + name + " | skipped: " + unavailable.what() + " |\n";
+        } catch (const std::exception& error) {
+            page += "| " + name + " | **the audit could not be held**: " + error.what() + " |\n";
+            good = false;
+        }
+    }
+    std::cout
+        << fmt::format(
+               "Each sink on its real server, written to for {} s at about 400 events/s by 4 writers and one "
+               "transaction that is held open; two relays with a lease of {} s. Faults follow each other 2 s "
+               "apart. Latency is from commit to being read back at the broker, of the events that no fault "
+               "touched.\n\n",
+               seconds_per_sink().count(), std::chrono::seconds(lease).count())
+        << page << "\nFaults struck:\n\n";
+    for (const auto& [fault, sinks] : struck) {
+        std::cout << "- " << fault << ":";
+        for (const auto& [sink, count] : sinks) std::cout << " " << sink << " " << count;
+        std::cout << "\n";
+    }
+    std::cout << details;
+    return good ? 0 : 1;
+}
+
+}  // namespace
+
+}  // namespace baton::test
+
+int main(int argc, char** argv) {
+    return baton::test::run({argv + 1, argv + argc});
+}
