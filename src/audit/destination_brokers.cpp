@@ -50,9 +50,12 @@ class NatsDestination final : public Destination {
     void create() override { NatsClient(reader_).add_stream(name_, name_ + ".events"); }
     Values sink_values() override { return {{"subject", name_ + ".events"}}; }
     std::vector<Received> follow(milliseconds patience) override {
-        if (!client_) client_.emplace(reader_);
-        auto news = client_->read(name_, next_);
-        if (news.empty()) nap(patience);
+        if (!client_) {
+            client_.emplace(reader_);
+            client_->follow(name_, next_);
+        }
+        std::vector<Received> news;
+        for (auto& id : client_->read_on(next_, patience)) news.push_back({std::move(id), {}, {}, {}});
         return news;
     }
     void forget() override { client_.reset(); }
@@ -126,13 +129,12 @@ class SqsDestination final : public Destination {
   public:
     explicit SqsDestination(const Place& place)
         : name_(place.name + (place.sink.text("queue", "").ends_with(".fifo") ? ".fifo" : "")),
-          sink_endpoint_(place.sink.text("endpoint", "")),
           client_(place.reader) {}
     void create() override { url_ = client_.create_queue(name_); }
     Values sink_values() override {
-        // The sink may go another way to the same server.
-        const auto path = url_.find('/', url_.find("://") + 3);
-        return {{"queue", sink_endpoint_.empty() ? url_ : sink_endpoint_ + url_.substr(path)}};
+        // By name, because the sink may go another way to the same server.
+        const auto path = url_.find('/', url_.find("://") + 3) + 1;
+        return {{"queue", name_}, {"account", url_.substr(path, url_.find('/', path) - path)}};
     }
     // Reading takes messages away, so they are kept here.
     std::vector<Received> follow(milliseconds patience) override {
@@ -151,7 +153,6 @@ class SqsDestination final : public Destination {
 
   private:
     std::string name_;
-    std::string sink_endpoint_;
     SqsClient client_;
     std::string url_;
     std::vector<Received> all_;

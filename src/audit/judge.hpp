@@ -41,10 +41,9 @@ struct Facts {
     std::unordered_map<std::string, Clock::time_point> seen;  // first arrivals
     std::vector<FaultTime> faults;
     Clock::duration recovery = std::chrono::seconds(10);  // from the end of a fault until all is as before
-    Clock::duration unsettled =
-        std::chrono::seconds(10);  // how long an arrival may stay without a checkpoint
-    bool ordered = true;           // the broker keeps the order of a key
-    bool deduplicates = false;     // the broker keeps one copy of an id
+    Clock::duration unsettled = std::chrono::seconds(3);  // how long an arrival may be without a checkpoint
+    bool ordered = true;                                  // the broker keeps the order of a key
+    bool deduplicates = false;                            // the broker keeps one copy of an id
 };
 
 // How often something was found, and the first ids.

@@ -66,6 +66,7 @@ void NatsClient::connect(natsOptions* options) {
 }
 
 NatsClient::~NatsClient() {
+    natsSubscription_Destroy(following_);
     jsCtx_Destroy(jetstream_);
     natsConnection_Destroy(connection_);
 }
@@ -86,18 +87,42 @@ void NatsClient::delete_stream(const std::string& name) {
 }
 
 std::vector<Received> NatsClient::read(const std::string& stream) {
-    std::uint64_t next = 1;
-    return read(stream, next);
-}
-
-std::vector<Received> NatsClient::read(const std::string& stream, std::uint64_t& next) {
     jsStreamInfo* info = nullptr;
     need(js_GetStreamInfo(&info, jetstream_, stream.c_str(), nullptr, nullptr), "find stream " + stream);
     const auto last = info->State.LastSeq;
     jsStreamInfo_Destroy(info);
     std::vector<Received> messages;
-    for (; next <= last; ++next) messages.push_back(get(stream, next));
+    for (std::uint64_t number = 1; number <= last; ++number) messages.push_back(get(stream, number));
     return messages;
+}
+
+void NatsClient::follow(const std::string& stream, std::uint64_t next) {
+    jsSubOptions options;
+    jsSubOptions_Init(&options);
+    options.Stream = stream.c_str();
+    options.Config.AckPolicy = js_AckNone;
+    options.Config.DeliverPolicy = js_DeliverByStartSequence;
+    options.Config.OptStartSeq = next;
+    need(js_SubscribeSync(&following_, jetstream_, (stream + ".>").c_str(), nullptr, &options, nullptr),
+         "follow stream " + stream);
+}
+
+std::vector<std::string> NatsClient::read_on(std::uint64_t& next, std::chrono::milliseconds patience) {
+    std::vector<std::string> ids;
+    for (;;) {
+        natsMsg* message = nullptr;
+        const auto status =
+            natsSubscription_NextMsg(&message, following_, ids.empty() ? patience.count() : 1);
+        if (status == NATS_TIMEOUT) return ids;
+        need(status, "read on");
+        const std::unique_ptr<natsMsg, decltype(&natsMsg_Destroy)> owned(message, &natsMsg_Destroy);
+        const char* id = nullptr;
+        if (natsMsgHeader_Get(message, "Nats-Msg-Id", &id) == NATS_OK) ids.emplace_back(id);
+        jsMsgMetaData* data = nullptr;
+        if (natsMsg_GetMetaData(&data, message) == NATS_OK) next = data->Sequence.Stream + 1;
+        jsMsgMetaData_Destroy(data);
+        if (ids.size() >= 1000) return ids;
+    }
 }
 
 // Ask the server itself: the library reads an empty header as the line that follows.

@@ -3,6 +3,7 @@
 
 #include <nats/nats.h>
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -24,9 +25,12 @@ class NatsClient {
     // Make a stream that takes this subject; messages over `largest` bytes are refused when it is not 0.
     void add_stream(const std::string& name, const std::string& subject, int largest = 0);
     void delete_stream(const std::string& name);
-    // Every message from this sequence number on, and the number after the last one.
-    std::vector<Received> read(const std::string& stream, std::uint64_t& next);
+    // Every message of the stream.
     std::vector<Received> read(const std::string& stream);
+    // Follow the stream from this sequence number on; then the ids of what came since the last call, waiting
+    // up to `patience` for the first.
+    void follow(const std::string& stream, std::uint64_t next);
+    std::vector<std::string> read_on(std::uint64_t& next, std::chrono::milliseconds patience);
 
   private:
     void connect(natsOptions* options);
@@ -34,6 +38,7 @@ class NatsClient {
 
     natsConnection* connection_ = nullptr;
     jsCtx* jetstream_ = nullptr;
+    natsSubscription* following_ = nullptr;
 };
 
 }  // namespace baton::audit

@@ -1,6 +1,7 @@
 // Every sink on its real server, everything that can break broken in turn, and an audit of each:
 //
-//   chaos [SINK...]     BATON_CHAOS_SECONDS says how long each of them is written to (60)
+//   chaos [SINK...]     BATON_CHAOS_SECONDS says how long each of them is written to (60), BATON_CHAOS_FAULTS
+//                       which faults are struck, by their names (all)
 //
 // Prints a page in Markdown; ends with 1 when an audit was bad.
 
@@ -80,6 +81,10 @@ std::vector<Fault> all_faults(Stand& stand, Database& database) {
         faults.push_back(relays[i % relays.size()]);
         faults.push_back(others[i]);
     }
+    if (const char* only = std::getenv("BATON_CHAOS_FAULTS"))
+        std::erase_if(faults, [only](const Fault& fault) {
+            return std::string_view(only).find(fault.name) == std::string_view::npos;
+        });
     return faults;
 }
 

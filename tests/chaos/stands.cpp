@@ -140,7 +140,7 @@ class PostgresStand final : public Stand {
   public:
     PostgresStand() : cluster_(Form::plain), database_(cluster_.fresh_database()) {
         proxy_.set_target(cluster_.server().port());
-        Connection(database_).exec("create role audited login superuser password 'a'");
+        Connection(cluster_.server().url()).exec("create role audited login superuser password 'a'");
     }
     Values sink() override { return {{"type", "postgres"}, {"url", url(proxy_.port())}, {"timeout", "2s"}}; }
     Values reader() override { return {{"url", url(cluster_.server().port())}}; }
