@@ -90,8 +90,8 @@ void Load::keep_going(Work work) {
 
 void Load::write(unsigned number) {
     std::mt19937 random(plan_.seed + number);
-    // A transaction has four events on average.
-    const double pause = 4.0 * plan_.writers / std::max(plan_.rate, 0.1) * 1000;
+    // A transaction has three events on average.
+    const double pause = 3.0 * plan_.writers / std::max(plan_.rate, 0.1) * 1000;
     std::exponential_distribution<double> spread(1.0 / pause);
     auto next = Clock::now();
     keep_going([&](Connection& db) {
@@ -141,7 +141,7 @@ void Load::transact(Connection& db, std::mt19937& random) {
             draft.taken_back.insert(draft.taken_back.end(), part.ids.begin(), part.ids.end());
             db.exec("rollback to part");
             publish(db, draft, key, 1);
-        } else if (kind == 32) {  // bulk
+        } else if (kind == 32 && dice(3) == 0) {  // bulk
             publish(db, draft, plan_.keys + 1, 200);
         } else if (kind > 60 && key + 1 < plan_.keys) {
             key += 1 + dice(plan_.keys - key - 1);

@@ -137,13 +137,20 @@ TEST_P(Piping, a_restart_goes_on_where_it_stopped) {
     for (int n = 1; n <= 2500; ++n) publish(admin, "k" + std::to_string(n % 10), n);
     auto made = settings();
     made.set("source.batch", std::int64_t(100));
-    made.set("limits.rate", 5000.0);
+    made.set("limits.max_in_flight", std::int64_t(50));
+    made.set("limits.max_bytes", std::int64_t(10000));  // about a batch is read ahead
     for (int round = 0; round < 3; ++round) {
-        const auto target = lines().size() + 300;
-        auto pipeline = start(made);
-        wait_until("some more came", [&] { return lines().size() >= target; });
-        pipeline->request_stop();
+        // Stopped from inside, so that it cannot be through before anybody notices.
+        std::unique_ptr<relay::Pipeline> pipeline;
+        int delivered = 0;
+        auto parts = cli::make_parts(made, {url, "relay one"});
+        parts.on_delivered = [&](const Event&) {
+            if (++delivered == 300) pipeline->request_stop();
+        };
+        pipeline = std::make_unique<relay::Pipeline>(std::move(parts));
+        pipeline->start();
         pipeline->join();
+        EXPECT_GE(delivered, 300);
     }
     EXPECT_LT(lines().size(), 2500U) << "it stopped too late for the test to mean anything";
     auto pipeline = start(settings());
