@@ -13,11 +13,11 @@ namespace {
 
 using Handle = std::unique_ptr<rd_kafka_t, decltype(&rd_kafka_destroy)>;
 
-Handle connect(rd_kafka_type_t type, KafkaProperties properties) {
+Handle connect(rd_kafka_type_t type, KafkaProperties properties, const std::string& group = "baton-audit") {
     char error[512];
     rd_kafka_conf_t* conf = rd_kafka_conf_new();
     if (type == RD_KAFKA_CONSUMER) {
-        properties["group.id"] = "baton-audit";
+        properties["group.id"] = group;
         properties["enable.auto.commit"] = "false";
         properties["fetch.wait.max.ms"] = "20";
     }
@@ -55,9 +55,9 @@ Received received(const rd_kafka_message_t& message) {
     return out;
 }
 
-// Read one partition from its beginning to the end that it has now.
-void read_partition(rd_kafka_t* consumer, const std::string& topic, int partition,
-                    std::vector<Received>& out) {
+// The first offset of a partition and the one after its last.
+std::pair<std::int64_t, std::int64_t> find_ends(rd_kafka_t* consumer, const std::string& topic,
+                                                int partition) {
     std::int64_t low = 0;
     std::int64_t high = 0;
     // A new or recovering partition has no leader for a moment.
@@ -65,12 +65,18 @@ void read_partition(rd_kafka_t* consumer, const std::string& topic, int partitio
     for (;;) {
         const auto said =
             rd_kafka_query_watermark_offsets(consumer, topic.c_str(), partition, &low, &high, 5000);
-        if (said == RD_KAFKA_RESP_ERR_NO_ERROR) break;
+        if (said == RD_KAFKA_RESP_ERR_NO_ERROR) return {low, high};
         if (std::chrono::steady_clock::now() > deadline)
             throw Error("partition " + std::to_string(partition) + " of " + topic +
                         " does not tell its end: " + rd_kafka_err2str(said));
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
+}
+
+// Read one partition from its beginning to the end that it has now.
+void read_partition(rd_kafka_t* consumer, const std::string& topic, int partition,
+                    std::vector<Received>& out) {
+    const auto [low, high] = find_ends(consumer, topic, partition);
     if (low == high) return;
     rd_kafka_topic_partition_list_t* list = rd_kafka_topic_partition_list_new(1);
     rd_kafka_topic_partition_list_add(list, topic.c_str(), partition)->offset = low;
@@ -159,6 +165,25 @@ std::vector<Received> read_topic(const KafkaProperties& properties, const std::s
         read_partition(consumer.get(), topic, partition, messages);
     rd_kafka_consumer_close(consumer.get());
     return messages;
+}
+
+std::size_t kafka_lag(const KafkaProperties& properties, const std::string& topic, const std::string& group) {
+    const Handle consumer = connect(RD_KAFKA_CONSUMER, properties, group);
+    const int partitions = count_partitions(consumer.get(), topic);
+    rd_kafka_topic_partition_list_t* list = rd_kafka_topic_partition_list_new(partitions);
+    for (int i = 0; i < partitions; ++i) rd_kafka_topic_partition_list_add(list, topic.c_str(), i);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (rd_kafka_committed(consumer.get(), list, 5000) != RD_KAFKA_RESP_ERR_NO_ERROR)
+        if (std::chrono::steady_clock::now() > deadline)
+            throw Error("the broker does not tell the offsets of " + group);
+    std::size_t lag = 0;
+    for (int i = 0; i < partitions; ++i) {
+        const auto [low, high] = find_ends(consumer.get(), topic, i);
+        const std::int64_t committed = list->elems[i].offset;
+        lag += static_cast<std::size_t>(high - (committed < 0 ? low : committed));
+    }
+    rd_kafka_topic_partition_list_destroy(list);
+    return lag;
 }
 
 struct KafkaTail::Consumer {

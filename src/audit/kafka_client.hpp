@@ -21,6 +21,9 @@ void delete_topic(const KafkaProperties& properties, const std::string& topic);
 // Everything in the topic now, oldest first within each partition.
 std::vector<Received> read_topic(const KafkaProperties& properties, const std::string& topic);
 
+// How many messages of the topic the group has not committed.
+std::size_t kafka_lag(const KafkaProperties& properties, const std::string& topic, const std::string& group);
+
 // Follows a topic from its beginning; finds its way back when brokers go away.
 class KafkaTail {
   public:

@@ -3,11 +3,13 @@
 #include <unistd.h>
 
 #include <array>
+#include <limits>
 #include <random>
 
 #include "relay/transform.hpp"
 #include "sinks/registry.hpp"
 #include "sources/outbox_source.hpp"
+#include "sources/registry.hpp"
 
 namespace baton::cli {
 
@@ -64,20 +66,30 @@ Backoff read_backoff(const Settings& settings, const std::string& base, const st
 
 relay::Policy read_policy(const Settings& failure, const Settings& limits) {
     relay::Policy policy;
-    policy.attempts = static_cast<unsigned>(positive(failure, "attempts", policy.attempts));
     policy.backoff = read_backoff(failure, "backoff", "backoff_limit", {100ms, 10s});
     policy.breaker_threshold =
         static_cast<unsigned>(positive(failure, "breaker_threshold", policy.breaker_threshold));
     policy.breaker = read_backoff(failure, "breaker_backoff", "breaker_limit", policy.breaker);
-    const std::string poison = one_of(failure, "on_poison", "park", {"park", "block_key", "halt"});
-    policy.on_poison = poison == "park"        ? relay::OnPoison::park
-                       : poison == "block_key" ? relay::OnPoison::block_key
-                                               : relay::OnPoison::halt;
     policy.max_in_flight = static_cast<std::size_t>(
         positive(limits, "max_in_flight", static_cast<std::int64_t>(policy.max_in_flight)));
     policy.rate = limits.real("rate", 0);
     if (policy.rate < 0) limits.refuse("rate", "must be 0 (no limit) or more events per second");
     return policy;
+}
+
+// What becomes of events that cannot be delivered: a log has a room beside it for them, a broker has none.
+void read_poison(const Settings& failure, bool broker, relay::Policy& policy) {
+    if (broker) {
+        const bool halt = one_of(failure, "on_poison", "retry", {"retry", "halt"}) == "halt";
+        policy.on_poison = halt ? relay::OnPoison::halt : relay::OnPoison::retry;
+        policy.attempts = std::numeric_limits<unsigned>::max();
+        return;
+    }
+    policy.attempts = static_cast<unsigned>(positive(failure, "attempts", policy.attempts));
+    const std::string poison = one_of(failure, "on_poison", "park", {"park", "block_key", "halt"});
+    policy.on_poison = poison == "park"        ? relay::OnPoison::park
+                       : poison == "block_key" ? relay::OnPoison::block_key
+                                               : relay::OnPoison::halt;
 }
 
 OutboxOptions read_source(const Settings& source, const std::string& name, const RelayIdentity& identity) {
@@ -115,6 +127,32 @@ void prepare_group(postgres::Connection& db, const std::string& name, const Grou
               interval(group.retry_base), interval(group.retry_limit), group.on_poison});
 }
 
+// Let the pipeline read a group of an outbox.
+void read_from_outbox(relay::PipelineParts& parts, const Settings& source, const Settings& failure,
+                      const RelayIdentity& identity) {
+    source.text("type", "outbox");
+    const OutboxOptions options = read_source(source, parts.name, identity);
+    const GroupOptions group = read_group(source, failure);
+    parts.group = options.group;
+    parts.standby_interval = std::max<milliseconds>(options.lease / 4, 200ms);
+    source.refuse_unknown();
+    parts.open_source = [options, group](std::string& holder) -> std::unique_ptr<relay::Feed> {
+        {
+            postgres::Connection db(options.conninfo, "baton relay");
+            prepare_group(db, options.group, group);
+        }
+        sources::Held held;
+        auto taken = OutboxSource::take(options, held);
+        if (!taken) holder = held.by + " has it until " + held.until;
+        return taken;
+    };
+}
+
+void read_from_broker(relay::PipelineParts& parts, const Settings& source, const RelayIdentity& identity) {
+    const auto broker = sources::make_source(source, {parts.name, identity.owner});
+    parts.open_source = [broker](std::string&) { return broker->open(); };
+}
+
 }  // namespace
 
 relay::PipelineParts make_parts(const Settings& pipeline, const RelayIdentity& identity) {
@@ -128,15 +166,16 @@ relay::PipelineParts make_parts(const Settings& pipeline, const RelayIdentity& i
     const Settings limits = pipeline.below("limits");
     pipeline.refuse_unknown();
 
-    const OutboxOptions options = read_source(source, parts.name, identity);
-    const GroupOptions group = read_group(source, failure);
-    parts.group = options.group;
+    const bool broker = sources::is_broker(source);
     parts.policy = read_policy(failure, limits);
+    read_poison(failure, broker, parts.policy);
+    if (broker)
+        read_from_broker(parts, source, identity);
+    else
+        read_from_outbox(parts, source, failure, identity);
     parts.max_bytes =
         static_cast<std::size_t>(positive(limits, "max_bytes", static_cast<std::int64_t>(parts.max_bytes)));
     parts.drain_limit = limits.duration("drain", parts.drain_limit);
-    parts.standby_interval = std::max<milliseconds>(options.lease / 4, 200ms);
-    source.refuse_unknown();
     failure.refuse_unknown();
     limits.refuse_unknown();
 
@@ -148,24 +187,18 @@ relay::PipelineParts make_parts(const Settings& pipeline, const RelayIdentity& i
                                            std::string& storage) {
         transform->render(event, messages, storage);
     };
-    parts.open_source = [options, group](std::string& holder) -> std::unique_ptr<relay::Feed> {
-        {
-            postgres::Connection db(options.conninfo, "baton relay");
-            prepare_group(db, options.group, group);
-        }
-        sources::Held held;
-        auto taken = OutboxSource::take(options, held);
-        if (!taken) holder = held.by + " has it until " + held.until;
-        return taken;
-    };
     return parts;
 }
 
 void check_connections(const Settings& pipeline, const RelayIdentity& identity) {
     make_parts(pipeline, identity);
-    postgres::Connection db(identity.db, "baton relay check");
     const Settings source = pipeline.below("source");
-    db.query("select baton.find_outbox(baton.resolve_table($1))", {source.text("outbox")});
+    if (sources::is_broker(source)) {
+        sources::make_source(source, {pipeline.text("name"), identity.owner})->check();
+    } else {
+        postgres::Connection db(identity.db, "baton relay check");
+        db.query("select baton.find_outbox(baton.resolve_table($1))", {source.text("outbox")});
+    }
     sinks::make_sink(pipeline.below("sink"))->check();
 }
 

@@ -3,12 +3,14 @@
 //
 //   name, enabled
 //   [source]   outbox, group, start, lease, batch, batch_bytes, wake_up
+//              or a broker: type and what that source knows (docs/sources.md)
 //   [sink]     type and what that sink knows; envelope, destination
 //   [filter]   tenants, topics, event_types
 //   [failure]  attempts, backoff, backoff_limit           in a row, before an event is parked
 //              max_attempts, retry_base, retry_limit      of a parked event, before it is dead
 //              breaker_threshold, breaker_backoff, breaker_limit
 //              on_poison = "park" | "block_key" | "halt"
+//              of a broker: backoff, breaker_..., on_poison = "retry" | "halt"; nothing is ever parked
 //   [limits]   max_in_flight, max_bytes, rate, drain
 
 #include "relay/pipeline.hpp"

@@ -18,6 +18,7 @@ constexpr std::string_view json_type = "application/json";
 constexpr std::string_view cloudevents_type = "application/cloudevents+json; charset=utf-8";
 
 std::string_view content_type_of(const Event& event) {
+    if (event.content_type) return *event.content_type;
     switch (event.payload_kind) {
         case PayloadKind::json:
             return json_type;
@@ -178,6 +179,36 @@ std::string rfc3339(Timestamp time) {
     return text.data();
 }
 
+std::optional<Timestamp> read_rfc3339(std::string_view text) {
+    const std::string copy(text);
+    std::tm utc{};
+    int used = 0;
+    if (std::sscanf(copy.c_str(), "%4d-%2d-%2d%*1[Tt ]%2d:%2d:%2d%n", &utc.tm_year, &utc.tm_mon, &utc.tm_mday,
+                    &utc.tm_hour, &utc.tm_min, &utc.tm_sec, &used) != 6 ||
+        used != 19)
+        return std::nullopt;
+    utc.tm_year -= 1900;
+    utc.tm_mon -= 1;
+    auto at = static_cast<std::size_t>(used);
+    std::int64_t micros = 0;
+    if (at < copy.size() && copy[at] == '.')
+        for (std::int64_t place = 100'000; ++at < copy.size() && copy[at] >= '0' && copy[at] <= '9';
+             place /= 10)
+            micros += (copy[at] - '0') * place;
+    int hours = 0;
+    int minutes = 0;
+    const std::string zone = copy.substr(at);
+    if (zone != "Z" && zone != "z") {
+        if (zone.size() != 6 || (zone[0] != '+' && zone[0] != '-') ||
+            std::sscanf(zone.c_str() + 1, "%2d:%2d", &hours, &minutes) != 2)
+            return std::nullopt;
+        if (zone[0] == '-') hours = -hours, minutes = -minutes;
+    }
+    const std::chrono::seconds local(::timegm(&utc));
+    return Timestamp(local - std::chrono::hours(hours) - std::chrono::minutes(minutes) +
+                     std::chrono::microseconds(micros));
+}
+
 HeaderBinding HeaderBinding::of(std::string_view sink_type) {
     if (sink_type == "kafka") return {"ce_", false};
     if (sink_type == "rabbitmq") return {"cloudEvents_", false};
@@ -209,7 +240,8 @@ void Envelope::render(const Event& event, Message& message, std::string& storage
     message.headers.clear();
     message.enveloped = false;
     if (event.headers) append_headers(message.headers, *event.headers);
-    switch (options_.kind) {
+    // What could not be read can only be passed on as it is.
+    switch (event.malformed ? EnvelopeKind::raw : options_.kind) {
         case EnvelopeKind::raw:
             return render_raw(event, message);
         case EnvelopeKind::json:
@@ -227,6 +259,7 @@ void Envelope::render_raw(const Event& event, Message& message) const {
     const std::size_t given = message.headers.size();
     const std::string traceparent = traceparent_of(event, message.headers);
     if (!traceparent.empty()) add_unless_given(message.headers, given, "traceparent", traceparent);
+    if (event.malformed) message.headers.push_back({"malformed", std::string(*event.malformed)});
     if (!options_.metadata) return;
     add_unless_given(message.headers, given, "event-id", event.event_id);
     if (event.event_type) add_unless_given(message.headers, given, "event-type", *event.event_type);

@@ -9,6 +9,7 @@
 //
 // The event's own headers travel as headers in each of them.
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -61,5 +62,7 @@ class Envelope {
 
 // Microseconds and Z: 2026-01-31T23:59:59.123456Z
 std::string rfc3339(Timestamp time);
+// Read such a time, with any offset and any number of decimals; nothing when it is none.
+std::optional<Timestamp> read_rfc3339(std::string_view text);
 
 }  // namespace baton

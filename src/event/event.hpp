@@ -32,12 +32,16 @@ struct Event {
     Field partition_key;
     PayloadKind payload_kind = PayloadKind::json;
     Field payload;
-    Field headers;  // a JSON object as text
+    Field content_type;  // of the payload, where its source says more than its kind does
+    Field headers;       // a JSON object as text
     Field trace_id;
     Field correlation_id;
     Field causation_id;
     Timestamp occurred_at{};
     int attempt = 1;  // 1 for the first delivery
+    // It came from a broker: nothing behind it keeps what cannot be delivered, so the sink has to.
+    bool from_broker = false;
+    Field malformed;  // why it could not be read; the payload then holds its bytes as they came
 
     // Events with one key keep their order: the partition key, else the aggregate's id, else none.
     std::string_view key() const { return partition_key.value_or(aggregate_id.value_or(std::string_view{})); }

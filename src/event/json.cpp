@@ -1,5 +1,6 @@
 #include "event/json.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -114,6 +115,10 @@ bool is_utf8(std::string_view bytes) {
     return true;
 }
 
+bool is_text(std::string_view bytes) {
+    return bytes.find('\0') == std::string_view::npos && is_utf8(bytes);
+}
+
 bool is_json(std::string_view text) {
     return nlohmann::json::accept(text);
 }
@@ -121,6 +126,57 @@ bool is_json(std::string_view text) {
 bool is_json_type(std::string_view content_type) {
     const std::string_view type = content_type.substr(0, content_type.find(';'));
     return type == "application/json" || type.ends_with("+json");
+}
+
+namespace {
+
+std::size_t skip_space(std::string_view text, std::size_t at) {
+    return std::min(text.find_first_not_of(" \t\r\n", at), text.size());
+}
+
+// Return where the string that begins at `at` has ended.
+std::size_t skip_string(std::string_view text, std::size_t at) {
+    for (++at; at < text.size() && text[at] != '"'; ++at)
+        if (text[at] == '\\') ++at;
+    return std::min(at + 1, text.size());
+}
+
+// Return where the value that begins at `at` has ended.
+std::size_t skip_value(std::string_view text, std::size_t at) {
+    for (int depth = 0; at < text.size();) {
+        const char c = text[at];
+        if (depth == 0 && (c == ',' || c == '}' || c == ']')) return at;
+        if (c == '"') {
+            at = skip_string(text, at);
+            continue;
+        }
+        if (c == '{' || c == '[') ++depth;
+        if (c == '}' || c == ']') --depth;
+        ++at;
+    }
+    return at;
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string_view>> json_members(std::string_view object) {
+    std::vector<std::pair<std::string, std::string_view>> members;
+    std::size_t at = skip_space(object, 0);
+    if (at == object.size() || object[at] != '{') return members;
+    at = skip_space(object, at + 1);
+    while (at < object.size() && object[at] == '"') {
+        const std::size_t name_end = skip_string(object, at);
+        const auto name = nlohmann::json::parse(object.substr(at, name_end - at), nullptr, false);
+        if (!name.is_string()) return members;
+        at = skip_space(object, skip_space(object, name_end) + 1);
+        const std::size_t end = skip_value(object, at);
+        std::string_view value = object.substr(at, end - at);
+        value = value.substr(0, value.find_last_not_of(" \t\r\n") + 1);
+        members.emplace_back(name.get<std::string>(), value);
+        at = skip_space(object, end);
+        if (at < object.size() && object[at] == ',') at = skip_space(object, at + 1);
+    }
+    return members;
 }
 
 }  // namespace baton

@@ -3,6 +3,8 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace baton {
 
@@ -13,8 +15,13 @@ void append_json_line(std::string& out, std::string_view json);
 void append_base64(std::string& out, std::string_view bytes);
 
 bool is_utf8(std::string_view bytes);
+// True when PostgreSQL can hold it as text: UTF-8 without NUL.
+bool is_text(std::string_view bytes);
 bool is_json(std::string_view text);
 // True for application/json and everything that ends in +json, with or without parameters.
 bool is_json_type(std::string_view content_type);
+// Take a JSON object apart: its members by name, each value as it is written. The text must be valid; it is
+// no object when nothing comes back and it is not "{}".
+std::vector<std::pair<std::string, std::string_view>> json_members(std::string_view object);
 
 }  // namespace baton

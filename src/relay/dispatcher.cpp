@@ -24,8 +24,9 @@ Dispatcher::Dispatcher(Sink& sink, Checkpoint& checkpoint, Transformer transform
       policy_(policy),
       ordered_(ordered),
       // A poison message must stop those behind it, so they may not be under way with it.
-      one_per_key_(ordered &&
-                   (!sink.traits().keeps_order_after_failure || policy.on_poison != OnPoison::park)),
+      one_per_key_(ordered && (!sink.traits().keeps_order_after_failure ||
+                               (policy.on_poison == OnPoison::retry ? !sink.traits().keeps_poison
+                                                                    : policy.on_poison != OnPoison::park))),
       max_message_bytes_(sink.traits().max_message_bytes),
       tracking_(one_per_key_) {}
 
@@ -237,7 +238,8 @@ void Dispatcher::take(const Delivery& delivery, Time now) {
         it.failed = true;
         it.error = delivery.error;
         if (delivery.verdict == Verdict::rejected) {
-            it.rejected = true;
+            it.rejected = policy_.on_poison != OnPoison::retry;
+            if (!it.rejected) trouble_ = delivery.error;
             if (probing_) {  // it answers, so it is up
                 open_until_.reset();
                 probing_ = false;
@@ -291,9 +293,12 @@ void Dispatcher::retry(Ref ref, const std::string& name, Time now) {
     // Those behind a failed one fail with it: that is not their fault either.
     if (progress_ != it.progress && (lane.waiting.empty() || ref < lane.waiting.front())) ++it.attempts;
     it.progress = progress_;
-    const bool to_blame = it.attempts >= policy_.attempts ||
-                          (it.tries >= policy_.attempts && alone(ref, name) && sink_answers());
-    if (to_blame) return fail(ref, it.error, Failure::Kind::retry);
+    const auto to_blame = [&] {
+        return it.attempts >= policy_.attempts ||
+               (it.tries >= policy_.attempts && alone(ref, name) && sink_answers());
+    };
+    if (policy_.on_poison != OnPoison::retry && to_blame())
+        return fail(ref, it.error, Failure::Kind::retry);
     lane.waiting.insert(std::lower_bound(lane.waiting.begin(), lane.waiting.end(), ref), ref);
     lane.failed = lane.flying > 0;
     lane.not_before = std::max(lane.not_before, now + std::max(policy_.backoff.delay(it.tries, random_),
@@ -328,6 +333,10 @@ void Dispatcher::fail(Ref ref, std::string error, Failure::Kind kind) {
     if (kind == Failure::Kind::dead && policy_.on_poison == OnPoison::halt)
         throw Halted("event " + std::string(failed.source_id) + " cannot be delivered: " + error,
                      "mend it or its destination, or set on_poison to park or block_key");
+    // It could not even be made into a message. Only other settings help, and they make a new pipeline.
+    if (policy_.on_poison == OnPoison::retry)
+        throw Halted("message " + std::string(failed.source_id) + " cannot be sent: " + error,
+                     "mend the sink's settings");
     Slot& it = slot(ref);
     it.state = State::done;
     std::string().swap(it.storage);

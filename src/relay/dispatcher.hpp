@@ -24,7 +24,9 @@
 
 namespace baton::relay {
 
-enum class OnPoison { park, block_key, halt };
+// What becomes of an event that the sink rejects. `retry` is for sources that have no room for it: it is
+// tried again for ever, as is everything else.
+enum class OnPoison { park, block_key, halt, retry };
 
 struct Policy {
     std::size_t max_in_flight = 5000;

@@ -61,6 +61,9 @@ class Source {
     virtual bool may_send() const { return true; }
     // Whether events of one key must keep their order.
     virtual bool ordered() const { return true; }
+    // What hinders it right now, while it tries again by itself; empty when all is well. May be called from
+    // any thread.
+    virtual std::string trouble() const { return {}; }
 };
 
 // An event that the sink could not take, or that may not go because an earlier one of its key could not.
@@ -100,6 +103,9 @@ struct Delivery {
 struct SinkTraits {
     // A message that fails takes every later one of its key with it, so many of one key may be in flight.
     bool keeps_order_after_failure = false;
+    // It rejects nothing that comes from a broker: what it cannot take for its content, it keeps as a dead
+    // letter, and everything else it tries again.
+    bool keeps_poison = false;
     // More than this is rejected before it is sent; 0: no limit known.
     std::size_t max_message_bytes = 0;
     // Sending in larger groups than this gains nothing.

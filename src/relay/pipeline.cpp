@@ -265,6 +265,7 @@ void Pipeline::publish(const Session& session, const Dispatcher& dispatcher) {
     status_.buffered_bytes = dispatcher.bytes() + session.queued_bytes;
     status_.circuit_open = dispatcher.circuit_open();
     status_.trouble = dispatcher.trouble();
+    if (status_.trouble.empty()) status_.trouble = session.feed->trouble();
 }
 
 }  // namespace baton::relay

@@ -23,7 +23,8 @@ class Transform {
     // `filter` holds the settings below [pipeline.filter]. Throws SettingsError.
     Transform(const Settings& sink, const Settings& filter);
 
-    bool wants(const Event& event) const { return router_.wants(event); }
+    // What could not be read has no type or tenant to judge it by: it is always wanted.
+    bool wants(const Event& event) const { return event.malformed || router_.wants(event); }
     // Append the event's messages, one per destination; they share a body, which may lie in `storage`:
     // neither the event nor `storage` may move while they are in use. Tickets are the caller's. Throws
     // RenderError: the event can never be sent.

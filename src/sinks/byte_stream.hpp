@@ -41,6 +41,8 @@ class ByteStream {
     std::size_t write(std::string_view bytes);
     // Read what is there; 0 when nothing is.
     std::size_t read(char* into, std::size_t room);
+    // For those who wait for more than this.
+    int descriptor() const { return fd_; }
     // Wait until something can go on.
     void wait(bool for_writing, std::chrono::milliseconds patience);
 

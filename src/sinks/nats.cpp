@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <sstream>
 
 #include "sinks/nats_session.hpp"
 
@@ -162,9 +161,7 @@ class NatsSink final : public relay::Sink {
 }  // namespace
 
 std::unique_ptr<relay::Sink> make_nats(const relay::Settings& settings) {
-    NatsOptions options;
-    std::istringstream urls(settings.text("url", "nats://localhost:4222"));
-    for (std::string url; std::getline(urls, url, ',');) options.urls.push_back(url);
+    NatsOptions options = read_nats_server(settings);
     const std::string subject = settings.text("subject", "");
     if (subject.find_first_of("{,") == std::string::npos) options.subject = subject;
     options.stream = settings.text("stream", "");
@@ -176,19 +173,7 @@ std::unique_ptr<relay::Sink> make_nats(const relay::Settings& settings) {
         settings.refuse("create_stream", "needs a name for the stream", "set stream");
     if (options.create_stream && options.stream_subjects.empty())
         settings.refuse("create_stream", "needs the subjects of the stream", "set stream_subjects");
-    options.username = settings.text("username", "");
-    options.password = settings.text("password", "");
-    options.token = settings.text("token", "");
-    options.credentials = settings.text("credentials", "");
-    options.tls_ca = settings.text("tls_ca", "");
-    options.tls_cert = settings.text("tls_cert", "");
-    options.tls_key = settings.text("tls_key", "");
-    if (options.tls_cert.empty() != options.tls_key.empty())
-        settings.refuse(options.tls_cert.empty() ? "tls_key" : "tls_cert", "stands alone",
-                        "set both tls_cert and tls_key");
     options.ack_timeout = settings.duration("ack_timeout", std::chrono::seconds(10));
-    options.connect_timeout = settings.duration("connect_timeout", std::chrono::seconds(5));
-    options.heartbeat = settings.duration("heartbeat", std::chrono::seconds(10));
     return std::make_unique<NatsSink>(std::move(options));
 }
 

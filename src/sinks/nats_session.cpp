@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <map>
+#include <sstream>
 
 #include "baton/error.hpp"
 #include "event/headers.hpp"
@@ -22,8 +23,6 @@ void need(natsStatus status, const std::string& what) {
     if (status != NATS_OK) throw ConnectionError("cannot " + what + ": " + words_of(status));
 }
 
-using OptionsPtr = std::unique_ptr<natsOptions, decltype(&natsOptions_Destroy)>;
-
 void set_login(natsOptions* made, const NatsOptions& options) {
     if (!options.username.empty())
         need(natsOptions_SetUserInfo(made, options.username.c_str(), options.password.c_str()),
@@ -42,10 +41,31 @@ void set_login(natsOptions* made, const NatsOptions& options) {
     if (tls) need(natsOptions_SetSecure(made, true), "turn TLS on");
 }
 
-OptionsPtr make_options(const NatsOptions& options) {
+}  // namespace
+
+NatsOptions read_nats_server(const relay::Settings& settings) {
+    NatsOptions options;
+    std::istringstream urls(settings.text("url", "nats://localhost:4222"));
+    for (std::string url; std::getline(urls, url, ',');) options.urls.push_back(url);
+    options.username = settings.text("username", "");
+    options.password = settings.text("password", "");
+    options.token = settings.text("token", "");
+    options.credentials = settings.text("credentials", "");
+    options.tls_ca = settings.text("tls_ca", "");
+    options.tls_cert = settings.text("tls_cert", "");
+    options.tls_key = settings.text("tls_key", "");
+    if (options.tls_cert.empty() != options.tls_key.empty())
+        settings.refuse(options.tls_cert.empty() ? "tls_key" : "tls_cert", "stands alone",
+                        "set both tls_cert and tls_key");
+    options.connect_timeout = settings.duration("connect_timeout", std::chrono::seconds(5));
+    options.heartbeat = settings.duration("heartbeat", std::chrono::seconds(10));
+    return options;
+}
+
+NatsOptionsPtr make_nats_options(const NatsOptions& options) {
     natsOptions* raw = nullptr;
     need(natsOptions_Create(&raw), "make options");
-    OptionsPtr made(raw, &natsOptions_Destroy);
+    NatsOptionsPtr made(raw, &natsOptions_Destroy);
     std::vector<const char*> urls;
     for (const auto& url : options.urls) urls.push_back(url.c_str());
     need(natsOptions_SetServers(raw, urls.data(), static_cast<int>(urls.size())), "understand the url");
@@ -59,8 +79,6 @@ OptionsPtr make_options(const NatsOptions& options) {
     set_login(raw, options);
     return made;
 }
-
-}  // namespace
 
 // What the library's threads may touch. They know it by a number: a callback that comes late finds nothing
 // under it.
@@ -105,7 +123,7 @@ NatsSession::NatsSession(const NatsOptions& options)
     : ack_timeout_(options.ack_timeout), shared_(Shared::make()) {
     void* id = std::bit_cast<void*>(shared_->id);
     try {
-        const OptionsPtr made = make_options(options);
+        const NatsOptionsPtr made = make_nats_options(options);
         need(natsOptions_SetErrorHandler(made.get(), &NatsSession::on_error, id), "listen to errors");
         need(natsOptions_SetClosedCB(made.get(), &NatsSession::on_closed, id), "listen to the end");
         need(natsConnection_Connect(&connection_, made.get()), "connect to nats");

@@ -15,6 +15,7 @@
 
 #include "event/event.hpp"
 #include "relay/io.hpp"
+#include "relay/settings.hpp"
 
 namespace baton::sinks {
 
@@ -28,6 +29,13 @@ struct NatsOptions {
     std::string tls_ca, tls_cert, tls_key;
     std::chrono::milliseconds ack_timeout{}, connect_timeout{}, heartbeat{};
 };
+
+// Read what says where the servers are and how to talk to them; throws SettingsError.
+NatsOptions read_nats_server(const relay::Settings& settings);
+
+using NatsOptionsPtr = std::unique_ptr<natsOptions, decltype(&natsOptions_Destroy)>;
+// Make them what the library wants; throws ConnectionError.
+NatsOptionsPtr make_nats_options(const NatsOptions& options);
 
 // What became of a message, before anybody asked the server about it.
 struct NatsAnswer {

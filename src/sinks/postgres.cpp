@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <deque>
 
+#include "event/headers.hpp"
 #include "event/json.hpp"
 #include "postgres/connection.hpp"
 
@@ -31,6 +33,8 @@ struct Options {
     std::string url;
     std::string inbox;  // when it is the same for every event
     std::string source;
+    std::string sequence_header;
+    std::string priority_header;
     milliseconds timeout{};
 };
 
@@ -39,7 +43,10 @@ struct Entry {
     std::uint64_t ticket;
     std::string inbox;
     std::string json;
-    bool alone = false;  // its batch was refused: find out whose fault it was
+    std::string_view body;
+    bool from_broker = false;  // nobody but the inbox can keep it
+    bool alone = false;        // its batch was refused: find out whose fault it was
+    bool buried = false;       // it goes as a dead letter
 };
 
 // Tell whether the server will never take it: bad data, a constraint, no such inbox, no privilege, a limit.
@@ -49,18 +56,65 @@ bool is_permanent(const SqlError& error) {
     return kind == "22" || kind == "23" || kind == "42" || kind == "54" || kind == "0A" || state == "BT004";
 }
 
+// Tell whether the message's content is what the server does not take, rather than the inbox or our rights.
+bool is_about_content(const SqlError& error) {
+    const std::string_view kind = std::string_view(error.sqlstate()).substr(0, 2);
+    return kind == "22" || kind == "23" || kind == "54";
+}
+
+std::string words_of(const SqlError& error) {
+    const std::string detail = error.detail().empty() ? "" : " (" + error.detail() + ")";
+    return std::string(error.what()) + detail + " [" + error.sqlstate() + "]";
+}
+
+void append_bytes(std::string& out, std::string_view body) {
+    if (body.data() == nullptr) return;
+    out += ",\"payload_raw\":\"";
+    append_base64(out, body);
+    out += '"';
+}
+
+void append_error(std::string& out, std::string_view error) {
+    out += ",\"error\":";
+    append_json_string(out, error);
+}
+
+// A whole number in a header that the settings name.
+void append_number(std::string& out, const char* name, const Message& message, const std::string& header) {
+    const Header* found = header.empty() ? nullptr : find_header(message.headers, header);
+    if (found == nullptr || found->value.empty()) return;
+    std::int64_t value = 0;
+    const char* const end = found->value.data() + found->value.size();
+    if (std::from_chars(found->value.data(), end, value).ptr != end) return;
+    out.append(",\"").append(name).append("\":").append(std::to_string(value));
+}
+
 void append_field(std::string& out, const char* name, const Field& value) {
     if (!value) return;
     out.append(",\"").append(name).append("\":");
     append_json_string(out, *value);
 }
 
-std::string as_inbox_message(const Message& message, const std::string& source) {
+// What the inbox is told about where the message came from: the settings' word, else the broker's.
+std::string source_of(const Message& message, const Options& options) {
+    if (!options.source.empty()) return options.source;
+    if (message.event == nullptr || !message.event->from_broker) return "baton";
+    const auto source = message.event->source_id;
+    return std::string(source.substr(0, source.find(':')))
+        .append(":")
+        .append(message.event->topic.value_or(""));
+}
+
+// The message as the inbox wants it.
+std::string as_inbox_message(const Message& message, const Options& options) {
     std::string out = "{\"event_id\":";
     append_json_string(out, message.message_id);
-    append_field(out, "source", source);
+    append_field(out, "source", source_of(message, options));
+    append_number(out, "sequence_num", message, options.sequence_header);
+    append_number(out, "priority", message, options.priority_header);
     if (const Event* event = message.event) {
-        append_field(out, "event_type", event->event_type);
+        append_field(out, "event_type",
+                     event->malformed && !event->event_type ? Field("malformed") : event->event_type);
         append_field(out, "aggregate_id", event->aggregate_id);
         append_field(out, "tenant_id", event->tenant_id);
         append_field(out, "trace_id", event->trace_id);
@@ -78,13 +132,28 @@ std::string as_inbox_message(const Message& message, const std::string& source) 
     if (!message.key.empty()) add_header("partition-key", message.key);
     if (!message.content_type.empty()) add_header("content-type", message.content_type);
     out += '}';
-    if (is_json_type(message.content_type) && is_json(message.body)) {
+    if (message.event != nullptr && message.event->malformed) {
+        append_bytes(out, message.body);
+        append_error(out, *message.event->malformed);
+    } else if (is_json_type(message.content_type) && is_json(message.body)) {
         out.append(",\"payload\":").append(message.body);
-    } else if (message.body.data() != nullptr) {
-        out += ",\"payload_raw\":\"";
-        append_base64(out, message.body);
-        out += '"';
+    } else {
+        append_bytes(out, message.body);
     }
+    return out + "}";
+}
+
+// A message that the server refused for its content, as a dead letter: its bytes and the server's words, and
+// nothing else that it may have stumbled over.
+std::string as_dead_letter(const Entry& entry, const std::string& error) {
+    const auto members = json_members(entry.json);
+    std::string out = "{";
+    for (const auto& [name, value] : members) {
+        if (name != "event_id" && name != "source" && name != "event_type" && name != "headers") continue;
+        out.append(out.size() > 1 ? ",\"" : "\"").append(name).append("\":").append(value);
+    }
+    append_bytes(out, entry.body);
+    append_error(out, error);
     return out + "}";
 }
 
@@ -92,7 +161,9 @@ class PostgresSink final : public relay::Sink {
   public:
     explicit PostgresSink(Options options) : options_(std::move(options)) {}
 
-    relay::SinkTraits traits() const override { return {.keeps_order_after_failure = true}; }
+    relay::SinkTraits traits() const override {
+        return {.keeps_order_after_failure = true, .keeps_poison = true};
+    }
 
     void check() override {
         postgres::Connection connection(options_.url, "baton relay");
@@ -109,8 +180,8 @@ class PostgresSink final : public relay::Sink {
             if (refusing_)
                 done_.push_back({message.ticket, Verdict::retry, trouble_, {}});
             else
-                waiting_.push_back(
-                    {message.ticket, message.destination, as_inbox_message(message, options_.source)});
+                waiting_.push_back({message.ticket, message.destination, as_inbox_message(message, options_),
+                                    message.body, message.event != nullptr && message.event->from_broker});
         }
         attempt([this] { begin_batch(); });
     }
@@ -204,6 +275,8 @@ class PostgresSink final : public relay::Sink {
         } catch (const SqlError& error) {
             drain();
             if (!is_permanent(error)) throw;
+            // Nothing but the inbox keeps what came from a broker: it waits until the inbox can take it.
+            if (flying_.front().from_broker && (!is_about_content(error) || flying_.front().buried)) throw;
             return blame(error);
         }
         drain();
@@ -217,14 +290,16 @@ class PostgresSink final : public relay::Sink {
         while (PGresult* rest = PQgetResult(connection_->native())) PQclear(rest);
     }
 
-    // The server refused the batch: reject its only message, or send each again by itself.
+    // The server refused the batch: reject its only message, or send each again by itself. What came from a
+    // broker is not rejected but sent again as a dead letter.
     void blame(const SqlError& error) {
-        if (flying_.size() == 1) {
-            const std::string detail = error.detail().empty() ? "" : " (" + error.detail() + ")";
-            done_.push_back({flying_.front().ticket,
-                             Verdict::rejected,
-                             std::string(error.what()) + detail + " [" + error.sqlstate() + "]",
-                             {}});
+        Entry& first = flying_.front();
+        if (flying_.size() == 1 && first.from_broker) {
+            first.json = as_dead_letter(first, words_of(error));
+            first.buried = first.alone = true;
+            waiting_.push_front(std::move(first));
+        } else if (flying_.size() == 1) {
+            done_.push_back({first.ticket, Verdict::rejected, words_of(error), {}});
         } else {
             for (auto entry = flying_.rbegin(); entry != flying_.rend(); ++entry) {
                 entry->alone = true;
@@ -251,7 +326,9 @@ std::unique_ptr<relay::Sink> make_postgres(const relay::Settings& settings) {
     options.url = settings.text("url");
     const std::string inbox = settings.text("inbox", "");
     if (inbox.find_first_of("{,") == std::string::npos) options.inbox = inbox;
-    options.source = settings.text("source", "baton");
+    options.source = settings.text("source", "");
+    options.sequence_header = settings.text("sequence_header", "");
+    options.priority_header = settings.text("priority_header", "");
     options.timeout = settings.duration("timeout", std::chrono::seconds(30));
     return std::make_unique<PostgresSink>(std::move(options));
 }

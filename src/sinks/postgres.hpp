@@ -9,9 +9,15 @@
 //
 // A body of JSON becomes the inbox's payload, any other its payload_raw.
 //
+// What comes from a broker is never rejected: malformed messages, and those that the server refuses for their
+// content, become dead letters with their bytes; when the inbox is missing, say, everything waits until it is
+// there.
+//
 //   url      connection string or URL of the database
 //   inbox    see relay/transform.hpp
-//   source   what the inbox is told as the source of its messages; "baton"
+//   source   what the inbox is told as the source of its messages; "baton", or a broker and its topic
+//   sequence_header, priority_header
+//            headers whose whole number is the inbox's sequence_num and priority
 //   timeout  of one batch; 30s
 
 #include <memory>

@@ -14,7 +14,6 @@
 #include "sinks/destination.hpp"
 #include "sinks/rabbitmq_connection.hpp"
 #include "sinks/reconnect.hpp"
-#include "sinks/url.hpp"
 
 namespace baton::sinks {
 
@@ -26,30 +25,11 @@ using relay::Verdict;
 using Clock = std::chrono::steady_clock;
 
 RabbitSettings read_settings(const relay::Settings& settings) {
-    RabbitSettings read;
-    Url url;
-    try {
-        url = parse_url(settings.text("url", "amqp://guest:guest@localhost:5672/"));
-    } catch (const UsageError& error) {
-        settings.refuse("url", std::string("cannot be used: ") + error.what(), error.hint());
-    }
-    if (url.scheme != "amqp" && url.scheme != "amqps")
-        settings.refuse("url", "must begin with amqp:// or amqps://");
-    read.host = url.host;
-    read.tls = read_tls(settings, url.scheme == "amqps");
-    read.port = url.port != 0 ? url.port : (read.tls.on ? 5671 : 5672);
-    read.user = settings.text("username", url.user.empty() ? "guest" : url.user);
-    read.password = settings.text("password", url.user.empty() ? "guest" : url.password);
-    read.vhost = url.path.empty() ? "/" : url.path;
+    RabbitSettings read = read_rabbit_server(settings);
     read.exchange = settings.text("exchange", "");
     if (read.exchange.size() > 255) settings.refuse("exchange", "is longer than 255 bytes");
     read.routing_key = fixed_destination(settings, "routing_key");
     read.mandatory = settings.boolean("mandatory", true);
-    read.heartbeat =
-        std::chrono::ceil<std::chrono::seconds>(settings.duration("heartbeat", std::chrono::seconds(10)));
-    if (read.heartbeat.count() < 1)
-        settings.refuse("heartbeat", "must be at least 1s", "a dead peer is noticed by it alone");
-    read.connect_timeout = settings.duration("connect_timeout", std::chrono::seconds(5));
     read.confirm_timeout = settings.duration("confirm_timeout", std::chrono::seconds(30));
     const auto bytes = settings.number("max_message_bytes", 128 << 20);
     if (bytes < 1) settings.refuse("max_message_bytes", "must be at least 1");

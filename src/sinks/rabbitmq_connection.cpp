@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include "baton/error.hpp"
+#include "sinks/url.hpp"
 
 namespace baton::sinks {
 
@@ -57,6 +58,30 @@ constexpr std::string_view key_header = "partition-key";
 
 }  // namespace
 
+RabbitSettings read_rabbit_server(const relay::Settings& settings) {
+    RabbitSettings read;
+    Url url;
+    try {
+        url = parse_url(settings.text("url", "amqp://guest:guest@localhost:5672/"));
+    } catch (const UsageError& error) {
+        settings.refuse("url", std::string("cannot be used: ") + error.what(), error.hint());
+    }
+    if (url.scheme != "amqp" && url.scheme != "amqps")
+        settings.refuse("url", "must begin with amqp:// or amqps://");
+    read.host = url.host;
+    read.tls = read_tls(settings, url.scheme == "amqps");
+    read.port = url.port != 0 ? url.port : (read.tls.on ? 5671 : 5672);
+    read.user = settings.text("username", url.user.empty() ? "guest" : url.user);
+    read.password = settings.text("password", url.user.empty() ? "guest" : url.password);
+    read.vhost = url.path.empty() ? "/" : url.path;
+    read.heartbeat =
+        std::chrono::ceil<std::chrono::seconds>(settings.duration("heartbeat", std::chrono::seconds(10)));
+    if (read.heartbeat.count() < 1)
+        settings.refuse("heartbeat", "must be at least 1s", "a dead peer is noticed by it alone");
+    read.connect_timeout = settings.duration("connect_timeout", std::chrono::seconds(5));
+    return read;
+}
+
 RabbitConnection::RabbitConnection(const RabbitSettings& settings)
     : settings_(settings), state_(amqp_new_connection()) {
     if (state_ == nullptr) throw ConnectionError("out of memory");
@@ -103,14 +128,17 @@ void RabbitConnection::connect() {
 }
 
 void RabbitConnection::log_in() {
-    amqp_table_entry_t capability;
-    capability.key = bytes_of("connection.blocked");
-    capability.value.kind = AMQP_FIELD_KIND_BOOLEAN;
-    capability.value.value.boolean = 1;
+    amqp_table_entry_t capabilities[2];
+    capabilities[0].key = bytes_of("connection.blocked");
+    capabilities[1].key = bytes_of("consumer_cancel_notify");
+    for (auto& capability : capabilities) {
+        capability.value.kind = AMQP_FIELD_KIND_BOOLEAN;
+        capability.value.value.boolean = 1;
+    }
     amqp_table_entry_t properties[2];
     properties[0].key = bytes_of("capabilities");
     properties[0].value.kind = AMQP_FIELD_KIND_TABLE;
-    properties[0].value.value.table = {1, &capability};
+    properties[0].value.value.table = {2, capabilities};
     properties[1] = text_entry("connection_name", "baton relay");
     const amqp_table_t table{2, properties};
     expect_ok(amqp_login_with_properties(state_, settings_.vhost.c_str(), 1, frame_max,

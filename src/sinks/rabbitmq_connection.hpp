@@ -29,6 +29,9 @@ struct RabbitSettings {
     std::size_t max_message_bytes = 0;
 };
 
+// Read what says where the server is and how to talk to it; throws SettingsError.
+RabbitSettings read_rabbit_server(const relay::Settings& settings);
+
 // A message under way; the views live as long as its event's batch.
 struct RabbitMessage {
     std::uint64_t ticket = 0;
@@ -76,10 +79,12 @@ class RabbitConnection {
     // Fail unless exchange and, with the default exchange, the queue exist.
     void check_destination();
     int fd() const { return fd_; }
-
-  private:
+    // For those who do more with it: the library's own state, and throwing what it says.
+    amqp_connection_state_t native() const { return state_; }
     void expect_ok(const amqp_rpc_reply_t& reply, const std::string& doing) const;
     void expect_ok(int status, const std::string& doing) const;
+
+  private:
     std::optional<RabbitNotice> read_notice(const amqp_frame_t& frame);
     RabbitNotice read_return(const amqp_basic_return_t& method);
     void add_tls(amqp_socket_t* socket) const;

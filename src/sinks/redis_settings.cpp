@@ -5,7 +5,7 @@
 
 namespace baton::sinks {
 
-RedisSettings read_redis_settings(const relay::Settings& settings) {
+RedisSettings read_redis_server(const relay::Settings& settings) {
     RedisSettings read;
     Url url;
     try {
@@ -23,6 +23,13 @@ RedisSettings read_redis_settings(const relay::Settings& settings) {
     if (url.path.find_first_not_of("0123456789") != std::string::npos)
         settings.refuse("url", "must end in the database's number");
     read.tls = read_tls(settings, url.scheme == "rediss");
+    read.connect_timeout = settings.duration("connect_timeout", std::chrono::seconds(5));
+    read.response_timeout = settings.duration("response_timeout", std::chrono::seconds(15));
+    return read;
+}
+
+RedisSettings read_redis_settings(const relay::Settings& settings) {
+    RedisSettings read = read_redis_server(settings);
     read.stream = fixed_destination(settings, "stream");
     read.maxlen = settings.number("maxlen", 0);
     if (read.maxlen < 0) settings.refuse("maxlen", "must not be negative", "0 keeps everything");
@@ -35,8 +42,6 @@ RedisSettings read_redis_settings(const relay::Settings& settings) {
     const auto bytes = settings.number("max_message_bytes", 512 << 20);
     if (bytes < 1) settings.refuse("max_message_bytes", "must be at least 1");
     read.max_message_bytes = static_cast<std::size_t>(bytes);
-    read.connect_timeout = settings.duration("connect_timeout", std::chrono::seconds(5));
-    read.response_timeout = settings.duration("response_timeout", std::chrono::seconds(15));
     return read;
 }
 

@@ -31,6 +31,8 @@ struct RedisSettings {
 };
 
 RedisSettings read_redis_settings(const relay::Settings& settings);
+// Only what says where the server is and how to talk to it.
+RedisSettings read_redis_server(const relay::Settings& settings);
 
 // Append one word of a command, or a whole command, in Redis' protocol.
 void append_bulk(std::string& out, std::string_view text);

@@ -277,6 +277,28 @@ TEST_P(Dispatching, a_poison_message_halts_when_told_so_and_is_not_settled) {
     EXPECT_LT(checkpoint.position.second, 2u);
 }
 
+TEST_P(Dispatching, without_room_for_poison_an_event_is_tried_until_it_is_taken_and_its_key_waits) {
+    policy.on_poison = OnPoison::retry;
+    policy.attempts = 2;
+    begin(GetParam());
+    sink->scripts["a1"].assign(30, Verdict::rejected);
+    dispatcher->add(batch({"a1", "a2", "b1"}));
+    run(1000);
+    EXPECT_TRUE(checkpoint.parked.empty());
+    EXPECT_EQ(sink->delivered, (Ids{"b1", "a1", "a2"}));
+    EXPECT_EQ(checkpoint.position, (std::pair<std::uint64_t, std::size_t>(1, 3)));
+}
+
+TEST_P(Dispatching, without_room_for_poison_what_cannot_be_rendered_halts_and_is_not_settled) {
+    policy.on_poison = OnPoison::retry;
+    begin(GetParam());
+    auto made = batch({"a1"});
+    made->events[0].event_type = "unrenderable";
+    dispatcher->add(made);
+    EXPECT_THROW(run(), Halted);
+    EXPECT_EQ(checkpoint.position.second, 0u);
+}
+
 TEST_P(Dispatching, a_sink_that_takes_nothing_costs_no_event_an_attempt) {
     policy.attempts = 2;
     begin(GetParam());

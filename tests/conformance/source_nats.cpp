@@ -1,0 +1,88 @@
+// The nats source on a real nats-server.
+
+#include <nats/nats.h>
+
+#include "conformance/source_conformance.hpp"
+#include "conformance/way_in.hpp"
+
+namespace baton::test {
+
+namespace {
+
+// A connection for the test's own use, straight to the server.
+class NatsClient {
+  public:
+    explicit NatsClient(const std::string& url) {
+        if (natsConnection_ConnectTo(&connection, url.c_str()) != NATS_OK ||
+            natsConnection_JetStream(&jetstream, connection, nullptr) != NATS_OK)
+            throw Error("cannot reach nats");
+    }
+    ~NatsClient() {
+        jsCtx_Destroy(jetstream);
+        natsConnection_Destroy(connection);
+    }
+    NatsClient(const NatsClient&) = delete;
+    NatsClient& operator=(const NatsClient&) = delete;
+
+    void add_stream(const std::string& name) {
+        const std::string subject = name + ".>";
+        const char* subjects[] = {subject.c_str()};
+        jsStreamConfig config;
+        jsStreamConfig_Init(&config);
+        config.Name = name.c_str();
+        config.Subjects = subjects;
+        config.SubjectsLen = 1;
+        if (js_AddStream(nullptr, jetstream, &config, nullptr, nullptr) != NATS_OK)
+            throw Error("cannot add a stream");
+    }
+
+    natsConnection* connection = nullptr;
+    jsCtx* jetstream = nullptr;
+};
+
+class NatsFixture final : public SourceFixture {
+  public:
+    NatsFixture() {
+        server_.settings = {"max_payload: 3MB", "max_pending: 64MB"};
+        server_.start();
+        proxy_.set_target(server_.port());
+    }
+    std::string make_place() override {
+        const std::string name = "S" + std::to_string(++count_);
+        NatsClient(server_.url()).add_stream(name);
+        return name;
+    }
+    Table source(const std::string& place, const std::string&) override {
+        return {{"type", "nats"},      {"url", "nats://127.0.0.1:" + std::to_string(proxy_.port())},
+                {"stream", place},     {"ack_wait", "3s"},
+                {"ack_timeout", "2s"}, {"connect_timeout", "2s"},
+                {"heartbeat", "500ms"}};
+    }
+    Table sink() override { return {{"type", "nats"}, {"url", server_.url()}}; }
+    std::string destination(const std::string& place) override { return place + ".events"; }
+    std::size_t held(const std::string& place) override {
+        const NatsClient client(server_.url());
+        jsConsumerInfo* info = nullptr;
+        if (js_GetConsumerInfo(&info, client.jetstream, place.c_str(), "in", nullptr, nullptr) != NATS_OK)
+            throw Error("no such consumer");
+        const std::size_t held = info->NumPending + static_cast<std::size_t>(info->NumAckPending);
+        jsConsumerInfo_Destroy(info);
+        return held;
+    }
+    void kill_broker() override { server_.kill_hard(); }
+    void start_broker() override { server_.start(); }
+    Proxy& proxy() override { return proxy_; }
+    bool orders_redelivery() const override { return false; }
+    const NatsServer& server() const { return server_; }
+
+  private:
+    NatsServer server_;
+    Proxy proxy_;
+    int count_ = 0;
+};
+
+}  // namespace
+
+INSTANTIATE_TYPED_TEST_SUITE_P(Nats, SourceConformance, NatsFixture);
+
+}  // namespace baton::test
