@@ -49,10 +49,9 @@ class Audit {
         const Undo relays([this] { relays_.stop(); });
         relays_.wait_for_owner(60s);
         Watcher watcher(*destination_);
-        tell(fmt::format("writing for {:.0f} s", std::chrono::duration<double>(plan_.duration).count()));
         load_.start();
         const Undo load([this] { load_.stop(); });
-        strike_until(Clock::now() + plan_.duration);
+        facts_.faults = strike(plan_, relays_, [this] { check(); });
         load_.stop();
         tell("waiting for what is under way");
         drain(watcher);
@@ -79,28 +78,10 @@ class Audit {
     void tell(const std::string& what) const {
         if (plan_.tell) plan_.tell(what);
     }
-    void pause(milliseconds time) const {
+    void check() const {
         if (plan_.check) plan_.check();
         if (const std::string failure = load_.failure(); !failure.empty())
             throw Error("a writer failed: " + failure);
-        std::this_thread::sleep_for(time);
-    }
-
-    // Strike one fault after the other; the last fifth of the time is calm, so that a recovery is seen.
-    void strike_until(Clock::time_point end) {
-        const auto last = end - plan_.duration / 5;
-        auto next = Clock::now() + plan_.fault_interval / 2;
-        std::size_t turn = 0;
-        while (Clock::now() < end) {
-            pause(20ms);
-            if (plan_.faults.empty() || Clock::now() < next || Clock::now() > last) continue;
-            const Fault& fault = plan_.faults[turn++ % plan_.faults.size()];
-            tell(fault.name);
-            const auto began = Clock::now();
-            fault.strike(relays_);
-            facts_.faults.push_back({fault.name, began, Clock::now()});
-            next = Clock::now() + plan_.fault_interval;
-        }
     }
 
     // How many events the group has not settled, without the dead ones.
@@ -124,7 +105,8 @@ class Audit {
         auto moved = Clock::now();
         std::size_t before = watcher.count();
         while ((left_ = unsettled()) != 0) {
-            pause(50ms);
+            check();
+            std::this_thread::sleep_for(50ms);
             if (watcher.count() != before) moved = Clock::now();
             before = watcher.count();
             if (Clock::now() - moved > plan_.drain_limit) return;
@@ -183,6 +165,29 @@ Fault run_command(const std::string& command) {
                 if (outcome.exit_code != 0)
                     throw Error("\"" + command + "\" failed: " + last_lines(outcome.output, 1));
             }};
+}
+
+std::vector<FaultTime> strike(const Plan& plan, Relays& relays, const std::function<void()>& check) {
+    const auto tell = [&plan](const std::string& what) {
+        if (plan.tell) plan.tell(what);
+    };
+    tell(fmt::format("writing for {:.0f} s", std::chrono::duration<double>(plan.duration).count()));
+    std::vector<FaultTime> struck;
+    const auto end = Clock::now() + plan.duration;
+    const auto last = end - plan.duration / 5;
+    auto next = Clock::now() + plan.fault_interval / 2;
+    while (Clock::now() < end) {
+        check();
+        std::this_thread::sleep_for(20ms);
+        if (plan.faults.empty() || Clock::now() < next || Clock::now() > last) continue;
+        const Fault& fault = plan.faults[struck.size() % plan.faults.size()];
+        tell(fault.name);
+        const auto began = Clock::now();
+        fault.strike(relays);
+        struck.push_back({fault.name, began, Clock::now()});
+        next = Clock::now() + plan.fault_interval;
+    }
+    return struck;
 }
 
 Report run_audit(const Plan& plan) {

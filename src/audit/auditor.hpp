@@ -49,6 +49,7 @@ struct Report {
     std::string sink;
     Judgement judgement;
     std::vector<std::string> faults;  // those that were struck
+    long repeated = 0;                // on the way in: published twice
     long dead = 0;                    // parked for good
     long left = 0;                    // neither settled nor dead when the time was over
     double seconds = 0;               // of writing
@@ -59,6 +60,13 @@ struct Report {
 
 // Throws Error when the audit cannot be held; a bad result is a report.
 Report run_audit(const Plan& plan);
+// The same for the way in: `sink` and `reader` are then [pipeline.source] and the publisher's way to the
+// broker.
+Report audit_way_in(const Plan& plan);
+
+// Strike one fault after the other for the plan's duration; the last fifth of the time is calm, so that a
+// recovery is seen. `check` runs all the time.
+std::vector<FaultTime> strike(const Plan& plan, Relays& relays, const std::function<void()>& check);
 
 // A pipeline as a file, with values under dotted keys.
 std::string write_pipeline(const Destination::Values& values);

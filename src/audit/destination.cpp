@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "audit/lines.hpp"
+#include "baton/error.hpp"
 
 namespace baton::audit {
 
@@ -44,6 +45,10 @@ class FileDestination final : public Destination {
 };
 
 }  // namespace
+
+Destination::Values Destination::source_values() const {
+    throw UsageError("the way in from here cannot be audited", "audit one of: kafka, nats, rabbitmq, redis");
+}
 
 std::unique_ptr<Destination> make_file_destination(Place place) {
     return std::make_unique<FileDestination>(std::move(place));

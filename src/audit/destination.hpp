@@ -39,6 +39,12 @@ class Destination {
     virtual std::vector<Received> read_all() = 0;
     virtual void remove() = 0;
 
+    // The way in: what a source's settings need, the destination of what is published for it, and whether a
+    // source reads it in the order of its keys whatever happens.
+    virtual Values source_values() const;
+    virtual std::string publish_to() const { return {}; }
+    virtual bool source_keeps_order() const { return false; }
+
     virtual bool keeps_order() const { return true; }
     virtual bool deduplicates() const { return false; }
 };

@@ -30,6 +30,9 @@ class KafkaDestination final : public Destination {
     }
     void create() override { create_topic(properties_, topic_, 3); }
     Values sink_values() override { return {{"topic", topic_}}; }
+    Values source_values() const override { return {{"topic", topic_}}; }
+    std::string publish_to() const override { return topic_; }
+    bool source_keeps_order() const override { return true; }
     std::vector<Received> follow(milliseconds patience) override {
         if (!tail_) tail_.emplace(properties_, topic_);
         return tail_->read(patience);
@@ -49,6 +52,8 @@ class NatsDestination final : public Destination {
     explicit NatsDestination(const Place& place) : name_(place.name), reader_(place.reader) {}
     void create() override { NatsClient(reader_).add_stream(name_, name_ + ".events"); }
     Values sink_values() override { return {{"subject", name_ + ".events"}}; }
+    Values source_values() const override { return {{"stream", name_}}; }
+    std::string publish_to() const override { return name_ + ".events"; }
     std::vector<Received> follow(milliseconds patience) override {
         if (!client_) {
             client_.emplace(reader_);
@@ -82,6 +87,8 @@ class RabbitDestination final : public Destination {
         client.bind(name_, name_, name_);
     }
     Values sink_values() override { return {{"exchange", name_}, {"routing_key", name_}}; }
+    Values source_values() const override { return {{"queue", name_}}; }
+    std::string publish_to() const override { return name_; }
     std::vector<Received> follow(milliseconds patience) override {
         if (!client_) {
             client_.emplace(url_);
@@ -108,6 +115,8 @@ class RedisDestination final : public Destination {
     explicit RedisDestination(const Place& place) : name_(place.name), url_(place.reader.text("url")) {}
     void create() override { RedisClient(url_).run({"DEL", name_}); }
     Values sink_values() override { return {{"stream", name_}}; }
+    Values source_values() const override { return {{"stream", name_}}; }
+    std::string publish_to() const override { return name_; }
     std::vector<Received> follow(milliseconds patience) override {
         if (!client_) client_.emplace(url_);
         auto news = client_->read_stream(name_, after_);

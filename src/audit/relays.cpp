@@ -54,7 +54,8 @@ Relays::Relay& Relays::owner() {
     const auto found = std::find_if(relays_.begin(), relays_.end(), [&name](const Relay& relay) {
         return name.find(":" + std::to_string(relay.process.pid()) + ":") != std::string::npos;
     });
-    return found == relays_.end() ? relays_.front() : *found;
+    // Where there is no group to own, one after the other.
+    return found == relays_.end() ? relays_[static_cast<std::size_t>(turn_++) % relays_.size()] : *found;
 }
 
 void Relays::wait_for_owner(std::chrono::milliseconds limit) {

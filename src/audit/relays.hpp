@@ -54,6 +54,7 @@ class Relays {
     RelaysPlan plan_;
     std::vector<Relay> relays_;
     int launched_ = 0;
+    int turn_ = 0;
 };
 
 }  // namespace baton::audit

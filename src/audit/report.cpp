@@ -56,7 +56,10 @@ std::string as_text(const Report& report) {
     };
     row("sink", report.sink);
     row("committed", std::to_string(it.committed));
-    row("rolled back", std::to_string(it.rolled_back));
+    if (report.repeated > 0)
+        row("published again", std::to_string(report.repeated));
+    else
+        row("rolled back", std::to_string(it.rolled_back));
     row("arrived",
         fmt::format("{}, {} of them copies ({:.2f} %)", it.arrived, it.copies, it.copy_rate() * 100));
     for (const auto& line : lines_of(it))
@@ -85,6 +88,7 @@ std::string as_json(const Report& report) {
                 {"seconds", report.seconds},
                 {"committed", it.committed},
                 {"rolled_back", it.rolled_back},
+                {"published_again", report.repeated},
                 {"arrived", it.arrived},
                 {"copies", it.copies},
                 {"copy_rate", it.copy_rate()},

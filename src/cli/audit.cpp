@@ -16,6 +16,7 @@ namespace {
 struct AuditOptions {
     Target target;
     std::vector<std::string> sink;
+    std::vector<std::string> source;
     std::vector<std::string> read;
     std::vector<std::string> set;
     std::filesystem::path config;
@@ -81,7 +82,10 @@ int audit_command(AuditOptions& options) {
     plan.db = find_server(options.target);
     connect(options.target);
     plan.program = std::filesystem::read_symlink("/proc/self/exe");
-    plan.sink = read_sink(options);
+    const bool way_in = !options.source.empty();
+    plan.sink = way_in ? read_pairs(options.source) : read_sink(options);
+    if (way_in && !plan.sink.contains("type"))
+        throw UsageError("which broker is the source?", "say --source type=kafka, for example");
     plan.reader = read_pairs(options.read);
     plan.pipeline = read_pairs(options.set);
     plan.duration = ms(options.seconds);
@@ -92,7 +96,7 @@ int audit_command(AuditOptions& options) {
     const StopSignal stop;
     plan.check = [&stop] { stop.check(); };
     plan.tell = [](const std::string& what) { print_progress(what); };
-    const auto report = audit::run_audit(plan);
+    const auto report = way_in ? audit::audit_way_in(plan) : audit::run_audit(plan);
     if (options.json)
         std::cout << audit::as_json(report) << "\n";
     else
@@ -114,6 +118,9 @@ void add_audit(Program& program) {
     command.add_option(
         "--sink", options->sink,
         "a setting of the sink, key=value, e.g. type=kafka brokers=localhost:9092 (default: type=file)");
+    command.add_option("--source", options->source,
+                       "audit the way in: a setting of the source, key=value; messages are published to the "
+                       "broker and must be in an inbox once");
     command.add_option("--config", options->config, "take the sink's settings from a relay's file");
     command.add_option("--pipeline", options->pipeline, "... from the pipeline of this name");
     command.add_option("--read", options->read,

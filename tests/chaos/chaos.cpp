@@ -88,14 +88,16 @@ std::vector<Fault> all_faults(Stand& stand, Database& database) {
     return faults;
 }
 
+// "kafka" is the way out to it, "kafka-in" the way in from it.
 audit::Report audit_stand(const std::string& name) {
-    const auto stand = make_stand(name);
+    const bool way_in = name.ends_with("-in");
+    const auto stand = make_stand(way_in ? name.substr(0, name.size() - 3) : name);
     Database database;
     audit::Plan plan;
     plan.db = database.url;
     plan.relay_db = database.relay_url();
     plan.program = program_file();
-    plan.sink = stand->sink();
+    plan.sink = way_in ? stand->source() : stand->sink();
     plan.reader = stand->reader();
     plan.duration = seconds_per_sink();
     plan.relays = 2;
@@ -104,7 +106,7 @@ audit::Report audit_stand(const std::string& name) {
     plan.faults = all_faults(*stand, database);
     plan.fault_interval = 2s;
     plan.tell = [&name](const std::string& what) { std::cerr << name << ": " << what << std::endl; };
-    auto report = audit::run_audit(plan);
+    auto report = way_in ? audit::audit_way_in(plan) : audit::run_audit(plan);
     report.sink = name;
     return report;
 }
@@ -121,7 +123,11 @@ std::string row(const audit::Report& report) {
 }
 
 int run(std::vector<std::string> names) {
-    if (names.empty()) names = stand_names();
+    if (names.empty()) {
+        names = stand_names();
+        for (const auto* broker : {"kafka", "nats", "rabbitmq", "redis"})
+            names.push_back(broker + std::string("-in"));
+    }
     std::string page =
         "| sink | committed | rolled back | lost | phantom | copies | unexplained | out of order | ... with "
         "copies | dead or left | latency p50 / p99 / p99.9, ms | verdict |\n"
@@ -148,7 +154,8 @@ int run(std::vector<std::string> names) {
                "Each sink on its real server, written to for {} s at about 400 events/s by 4 writers and one "
                "transaction that is held open; two relays with a lease of {} s. Faults follow each other 2 s "
                "apart. Latency is from commit to being read back at the broker, of the events that no fault "
-               "touched.\n\n",
+               "touched. NAME-in is the way in: messages published to the broker, some of them twice, "
+               "must be in an inbox once.\n\n",
                seconds_per_sink().count(), std::chrono::seconds(lease).count())
         << page << "\nFaults struck:\n\n";
     for (const auto& [fault, sinks] : struck) {

@@ -54,6 +54,11 @@ class NatsStand final : public BrokerStand<NatsServer> {
                 {"heartbeat", "500ms"}};
     }
     Values reader() override { return {{"url", server_.url()}}; }
+    Values source() override {
+        return {{"type", "nats"},          {"url", "nats://" + at(proxy_.port())},
+                {"ack_wait", "3s"},        {"ack_timeout", "2s"},
+                {"connect_timeout", "2s"}, {"heartbeat", "500ms"}};
+    }
 };
 
 class RedisStand final : public BrokerStand<RedisServer> {
@@ -66,6 +71,13 @@ class RedisStand final : public BrokerStand<RedisServer> {
                 {"response_timeout", "2s"}};
     }
     Values reader() override { return {{"url", "redis://" + at(server_.port())}}; }
+    Values source() override {
+        return {{"type", "redis"},
+                {"url", "redis://" + at(proxy_.port())},
+                {"claim_idle", "2s"},
+                {"connect_timeout", "2s"},
+                {"response_timeout", "1s"}};
+    }
 };
 
 class RabbitStand final : public BrokerStand<RabbitServer> {
@@ -78,12 +90,19 @@ class RabbitStand final : public BrokerStand<RabbitServer> {
                 {"connect_timeout", "2s"}};
     }
     Values reader() override { return {{"url", "amqp://guest:guest@" + at(server_.port()) + "/"}}; }
+    Values source() override {
+        return {{"type", "rabbitmq"},
+                {"url", "amqp://guest:guest@" + at(proxy_.port()) + "/"},
+                {"heartbeat", "1s"},
+                {"connect_timeout", "2s"}};
+    }
 };
 
 class KafkaStand final : public BrokerStand<KafkaServer> {
   public:
     KafkaStand() {
         server_.advertised_proxy_port = proxy_.port();
+        server_.settings = {"group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=1000"};
         server_.start();
         proxy_.set_target(server_.proxied_port());
     }
@@ -96,6 +115,14 @@ class KafkaStand final : public BrokerStand<KafkaServer> {
     }
     Values reader() override {
         return {{"brokers", at(server_.port())}, {"properties.request.timeout.ms", std::int64_t{5000}}};
+    }
+    Values source() override {
+        return {{"type", "kafka"},
+                {"brokers", at(proxy_.port())},
+                {"connect_timeout", "3s"},
+                {"properties.session.timeout.ms", std::int64_t{4000}},
+                {"properties.heartbeat.interval.ms", std::int64_t{500}},
+                {"properties.socket.timeout.ms", std::int64_t{2000}}};
     }
 };
 

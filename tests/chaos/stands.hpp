@@ -18,6 +18,8 @@ class Stand {
     // The way of the relay's sink, through the proxy, and the auditor's own.
     virtual Values sink() = 0;
     virtual Values reader() { return {}; }
+    // The way of a relay's source, where this broker can be one; empty where it cannot.
+    virtual Values source() { return {}; }
 
     // Kill the server hard and start it again on its data; a stand without a server leaves these alone.
     virtual bool has_server() const { return true; }

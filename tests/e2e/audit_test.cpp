@@ -1,5 +1,5 @@
-// `baton audit` as a user runs it: on a file, on a real broker, with relays that are killed; and on a sink that
-// loses events, which it must not call good.
+// `baton audit` as a user runs it: on a file, on a real broker, with relays that are killed; and on a sink
+// that loses events, which it must not call good.
 
 #include <gtest/gtest.h>
 
@@ -52,8 +52,9 @@ TEST_F(Auditing, a_file_gets_every_event_once_when_nothing_breaks) {
 }
 
 TEST_F(Auditing, a_killed_and_a_paused_relay_lose_nothing_on_the_way_to_an_inbox) {
-    const auto ran = audit({"--seconds", "9", "--sink", "type=postgres", "--sink", "url=" + url, "--relays", "2",
-                            "--lease", "1", "--fault", "kill", "--fault", "pause", "--fault-interval", "2"});
+    const auto ran =
+        audit({"--seconds", "9", "--sink", "type=postgres", "--sink", "url=" + url, "--relays", "2",
+               "--lease", "1", "--fault", "kill", "--fault", "pause", "--fault-interval", "2"});
     expect_good(ran);
     const auto report = report_of(ran);
     EXPECT_GE(report["faults"].value("kill -9 of the relay", 0), 1) << report;
@@ -72,6 +73,21 @@ TEST_F(Auditing, a_broker_that_drops_events_is_found_out) {
     EXPECT_EQ(report.value("verdict", ""), "bad");
     EXPECT_GT(report["findings"].value("lost", 0), 0);
     EXPECT_FALSE(report["examples"]["lost"].empty());
+}
+
+TEST_F(Auditing, the_way_in_brings_each_message_into_an_inbox_once_although_the_relay_is_killed) {
+    RedisServer redis;
+    redis.start();
+    const auto ran = audit({"--seconds", "6", "--source", "type=redis", "--source",
+                            "url=redis://127.0.0.1:" + std::to_string(redis.port()), "--source",
+                            "claim_idle=1s", "--relays", "2", "--fault", "kill", "--fault-interval", "1"});
+    EXPECT_EQ(ran.exit_code, 0) << ran.output << ran.errors;
+    const auto report = report_of(ran);
+    EXPECT_EQ(report.value("verdict", ""), "good");
+    EXPECT_GT(report.value("committed", 0), 300);
+    EXPECT_GT(report.value("published_again", 0), 0);
+    EXPECT_EQ(report.value("arrived", 0), report.value("committed", -1));
+    EXPECT_EQ(admin.value("select count(*) from baton.inboxes"), "0") << "it left its inbox behind";
 }
 
 TEST_F(Auditing, a_sink_that_cannot_be_read_back_is_refused) {
