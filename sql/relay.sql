@@ -35,6 +35,18 @@ as $$
 $$;
 comment on function baton.relay_columns() is 'select list of an event for the relay';
 
+-- The same for reading a window: payloads that are stored in more than 8 kB are left out, and their size stands in a
+-- last column. How many rows fit into the relay's memory is not known before they are read; so they come without what
+-- is large, and the relay fetches that as far as it has room.
+create function baton.window_columns()
+returns text
+language sql immutable
+as $$
+    select replace(baton.relay_columns(), 'e.payload,', 'case when pg_column_size(e.payload) <= 8192 then e.payload end,')
+           || ', case when pg_column_size(e.payload) > 8192 then pg_column_size(e.payload) end'
+$$;
+comment on function baton.window_columns() is 'select list of an event in a window for the relay, without large payloads';
+
 -- Find or make the group of a pipeline. One that exists keeps its position and gets the pipeline's policy.
 create function baton.prepare_group(
     name         text,
@@ -175,8 +187,8 @@ begin
         taken.open_window := baton.load_window(outbox, g.group_id, at.window_number);
     end if;
     select max(p.id) into taken.parked_upto from baton.parked p where p.group_id = g.group_id;
-    taken.late_sql := baton.read_statement(outbox.relation, 'late', baton.relay_columns(), g.tenant_id);
-    taken.fresh_sql := baton.read_statement(outbox.relation, 'fresh', baton.relay_columns(), g.tenant_id);
+    taken.late_sql := baton.read_statement(outbox.relation, 'late', baton.window_columns(), g.tenant_id);
+    taken.fresh_sql := baton.read_statement(outbox.relation, 'fresh', baton.window_columns(), g.tenant_id);
     return taken;
 end
 $$;

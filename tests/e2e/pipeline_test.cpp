@@ -159,6 +159,39 @@ TEST_P(Piping, a_restart_goes_on_where_it_stopped) {
     expect_all_in_order();
 }
 
+TEST_P(Piping, payloads_that_grow_all_at_once_stay_within_the_limits_and_arrive_whole) {
+    // Small ones first, so that many are read at once; then large ones that do not compress.
+    admin.exec(
+        "insert into orders (event_type, aggregate_id, payload) select 'small', 'k' || i % 5, "
+        "jsonb_build_object('n', i) from generate_series(1, 1500) i");
+    admin.exec(
+        "insert into orders (event_type, aggregate_id, payload) select 'large', 'k' || i % 5, "
+        "jsonb_build_object('n', i, 'noise', (select string_agg(md5(i || ':' || j), '') from "
+        "generate_series(1, "
+        "8000) j)) from generate_series(1501, 1650) i");
+    auto made = settings();
+    made.set("source.batch_bytes", std::int64_t{1 << 20});
+    made.set("limits.max_bytes", std::int64_t{4 << 20});
+    auto pipeline = start(made);
+    std::size_t most = 0;
+    wait_until("all came", [&] {
+        most = std::max(most, pipeline->status().buffered_bytes);
+        return pipeline->status().counts.delivered >= 1650;
+    });
+    pipeline.reset();
+    // 150 large ones have 38 MB; what is over the limit is the batch that was let in last, and one under way.
+    EXPECT_LT(most, 9U << 20);
+    expect_all_in_order();
+    std::ifstream file(folder / "files.jsonl");
+    std::map<std::string, int> sizes;
+    for (std::string text; std::getline(file, text);) {
+        const auto payload = nlohmann::json::parse(text).at("payload");
+        ++sizes[payload.contains("noise") ? std::to_string(payload["noise"].get<std::string>().size())
+                                          : "none"];
+    }
+    EXPECT_EQ(sizes, (std::map<std::string, int>{{"none", 1500}, {"256000", 150}}));
+}
+
 TEST_P(Piping, a_second_relay_stands_by_and_takes_over_when_the_first_stops) {
     auto first = start(settings());
     wait_until("the first runs", [&] { return first->status().state == relay::PipelineState::running; });
