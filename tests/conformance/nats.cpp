@@ -5,6 +5,7 @@
 #include "conformance/sink_conformance.hpp"
 #include "sinks/registry.hpp"
 #include "support/broker.hpp"
+#include "support/certificate.hpp"
 
 namespace baton::test {
 
@@ -114,6 +115,28 @@ TEST(NatsSink, a_subject_that_the_user_may_not_publish_to_is_rejected_in_the_ser
     const auto words = rejection_of(settings, make_message("secret.events"));
     EXPECT_NE(words.find("ermissions"), std::string::npos) << words;
     settings.set("password", "wrong");
+    EXPECT_THROW(sinks::make_sink(settings)->check(), Error);
+}
+
+TEST(NatsSink, tls_and_a_token_are_spoken_and_strangers_are_not_trusted) {
+    NatsServer server;
+    const auto certificate = make_certificate(server.folder());
+    server.settings = {"tls { cert_file: \"" + certificate.cert.string() + "\", key_file: \"" +
+                           certificate.key.string() + "\" }",
+                       "authorization { token: secret }"};
+    server.start();
+    relay::Settings settings("sink");
+    settings.set("type", "nats");
+    settings.set("url", "tls://localhost:" + std::to_string(server.port()));
+    settings.set("token", "secret");
+    settings.set("connect_timeout", "3s");
+    EXPECT_THROW(sinks::make_sink(settings)->check(), Error) << "nobody vouches for the certificate";
+    settings.set("tls_ca", certificate.cert.string());
+    NatsClient(settings).add_stream("SAFE", "safe.events");
+    EXPECT_NO_THROW(sinks::make_sink(settings)->check());
+    EXPECT_EQ(rejection_of(settings, make_message("safe.events")), "");
+    EXPECT_EQ(NatsClient(settings).read("SAFE").size(), 1U);
+    settings.set("token", "wrong");
     EXPECT_THROW(sinks::make_sink(settings)->check(), Error);
 }
 
