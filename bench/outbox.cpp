@@ -1,9 +1,11 @@
 // What an event costs its writer, and what reading the log costs: ratios within one run.
-// BATON_BENCH_EVENTS sets the size of the backlog (default 1,000,000).
+// BATON_BENCH_EVENTS sets the size of the backlog (default 1,000,000), BATON_BENCH_SETTLED that of the
+// largest settled log (default 10,000,000).
 
 #include <fmt/core.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <filesystem>
@@ -27,8 +29,8 @@ double seconds(const std::function<void()>& action) {
 }
 
 // Transactions per second of `clients` sessions that repeat these statements, each in a round trip of its
-// own.
-double rate(const std::string& url, int clients, const std::vector<std::string>& statements,
+// own; within BEGIN and COMMIT when `wrapped`.
+double rate(const std::string& url, int clients, const std::vector<std::string>& statements, bool wrapped,
             double duration) {
     std::atomic<long> done{0};
     std::atomic<bool> stop{false};
@@ -39,10 +41,10 @@ double rate(const std::string& url, int clients, const std::vector<std::string>&
             for (std::size_t n = 0; n < statements.size(); ++n)
                 db.prepare("s" + std::to_string(n), statements[n]);
             while (!stop) {
-                if (statements.size() > 1) db.exec("begin");
+                if (wrapped) db.exec("begin");
                 for (std::size_t n = 0; n < statements.size(); ++n)
                     db.run_prepared("s" + std::to_string(n), {i});
-                if (statements.size() > 1) db.exec("commit");
+                if (wrapped) db.exec("commit");
                 ++done;
             }
         });
@@ -64,16 +66,23 @@ void writers(const std::string& url) {
         "select 'order.placed', customer::text, jsonb_build_object('note', repeat('x', 240)) from o";
     fmt::print(
         "## A business transaction with an event, against the same without\n\n"
-        "| clients | without, tps | event in the same round trip | event in a round trip of its own "
-        "|\n|---|---|---|---|\n");
+        "A transaction is BEGIN, one insert, COMMIT, each a round trip; the last two columns are for a "
+        "single "
+        "statement that commits by itself.\n\n"
+        "| clients | without, tps | event in the same round trip | event in one of its own | single "
+        "statement, "
+        "tps | with its event |\n|---|---|---|---|---|---|\n");
     for (const int clients : {1, 8, 32}) {
-        double bare = 0, same = 0, apart = 0;
+        double bare = 0, same = 0, apart = 0, single = 0, single_same = 0;
         for (int round = 0; round < 3; ++round) {  // interleaved, so that noise hits all alike
-            bare += rate(url, clients, {business}, 2);
-            same += rate(url, clients, {together}, 2);
-            apart += rate(url, clients, {business, event}, 2);
+            bare += rate(url, clients, {business}, true, 2);
+            same += rate(url, clients, {together}, true, 2);
+            apart += rate(url, clients, {business, event}, true, 2);
+            single += rate(url, clients, {business}, false, 2);
+            single_same += rate(url, clients, {together}, false, 2);
         }
-        fmt::print("| {} | {:.0f} | {:.2f} | {:.2f} |\n", clients, bare / 3, same / bare, apart / bare);
+        fmt::print("| {} | {:.0f} | {:.2f} | {:.2f} | {:.0f} | {:.2f} |\n", clients, bare / 3, same / bare,
+                   apart / bare, single / 3, single_same / single);
     }
 }
 
@@ -125,65 +134,91 @@ void write_ahead_log(const std::string& url) {
         static_cast<double>(settled - before) / static_cast<double>(inserted - before));
 }
 
-void backlog(const std::string& url, long events) {
-    Connection db(url);
-    db.exec(
-        "select baton.create_outbox('big_events'); select baton.create_consumer_group('plain', 'big_events', "
-        "'earliest'), "
-        "baton.create_consumer_group('held', 'big_events', 'earliest'), baton.create_consumer_group('idle', "
-        "'big_events', 'earliest')");
-    fill(db, "big_events", events);
-    const auto lag_time = seconds([&] { db.value("select lag_rows from baton.consumer_lag('idle')"); });
-    long bytes = 0;
-    const auto copy_time = seconds([&] {
+// Read everything as COPY gives it; returns the seconds.
+double copy_out(Connection& db) {
+    return seconds([&] {
         db.exec(
             "copy (select id, event_id, aggregate_id, event_type, partition_key, payload, occurred_at from "
             "big_events order by id) to stdout");
         char* row = nullptr;
-        while (const int length = PQgetCopyData(db.native(), &row, 0)) {
-            if (length < 0) break;
-            bytes += length;
-            PQfreemem(row);
-        }
+        while (PQgetCopyData(db.native(), &row, 0) > 0) PQfreemem(row);
         while (PGresult* rest = PQgetResult(db.native())) PQclear(rest);
     });
-    long read = 0;
-    const auto drain_time = seconds([&] { read = drain(db, "plain", 1000); });
-    Connection open(url);
-    open.exec("begin; insert into big_events (event_type) values ('held open')");
-    long read_held = 0;
-    const auto held_time = seconds([&] { read_held = drain(db, "held", 1000); });
-    open.exec("rollback");
-    const auto per_second = [](long n, double t) { return static_cast<double>(n) / t; };
-    fmt::print("\n## Draining {} events of 300 bytes\n\n| way | events/s | against COPY |\n|---|---|---|\n",
-               events);
-    fmt::print("| COPY (SELECT ...) TO STDOUT | {:.0f} | 1.00 |\n", per_second(events, copy_time));
-    fmt::print("| poll + commit, batches of 1000 | {:.0f} | {:.2f} |\n", per_second(read, drain_time),
-               copy_time / drain_time);
-    fmt::print("| the same while a transaction is open | {:.0f} | {:.2f} |\n",
-               per_second(read_held, held_time), copy_time / held_time);
-    fmt::print(
-        "\nWith a transaction held open the drain takes {:.2f} of the time without. `consumer_lag()` with {} "
-        "events to read: {:.1f} ms.\n",
-        held_time / drain_time, events, lag_time * 1000);
+}
 
-    const auto idle = [&](const std::string& group) {
-        db.prepare("idle_" + group, "select * from baton.poll_outbox('" + group + "', 'c')");
-        db.run_prepared("idle_" + group);
-        return seconds([&] {
-                   for (int i = 0; i < 200; ++i) db.run_prepared("idle_" + group);
-               }) /
-               200 * 1e6;
+double median(std::vector<double> values) {
+    std::ranges::sort(values);
+    return values[values.size() / 2];
+}
+
+void backlog(const std::string& url, long events) {
+    Connection db(url);
+    db.exec("select baton.create_outbox('big_events')");
+    fill(db, "big_events", events);
+    db.exec("select baton.create_consumer_group('idle', 'big_events', 'earliest')");
+    const auto lag_time = seconds([&] { db.value("select lag_rows from baton.consumer_lag('idle')"); });
+
+    int groups = 0;
+    const auto timed_drain = [&] {
+        const std::string group = "g" + std::to_string(++groups);
+        db.exec("select baton.create_consumer_group('" + group + "', 'big_events', 'earliest')");
+        return seconds([&] { drain(db, group, 1000); });
     };
-    db.exec(
-        "select baton.create_outbox('small_events'); select baton.create_consumer_group('small', "
-        "'small_events', 'earliest')");
-    fill(db, "small_events", 1000);
-    drain(db, "small", 1000);
+    std::vector<double> copies, plain, lazy, held, ratios;
+    timed_drain();  // warms caches
+    for (int round = 0; round < 5; ++round) {
+        copies.push_back(copy_out(db));
+        plain.push_back(timed_drain());
+        {
+            Connection open(url);
+            open.exec("begin; insert into big_events (event_type) values ('held open')");
+            held.push_back(timed_drain());
+            open.exec("rollback");
+        }
+        ratios.push_back(held.back() / plain.back());
+        db.exec("set synchronous_commit = off");
+        lazy.push_back(timed_drain());
+        db.exec("set synchronous_commit = on");
+    }
+    const auto row = [&](const char* way, const std::vector<double>& times) {
+        fmt::print("| {} | {:.0f} | {:.2f} |\n", way, static_cast<double>(events) / median(times),
+                   median(copies) / median(times));
+    };
     fmt::print(
-        "\n## An idle poll\n\n| settled events in the log | microseconds |\n|---|---|\n| 1000 | {:.0f} |\n| "
-        "{} | {:.0f} |\n",
-        idle("small"), events, idle("plain"));
+        "\n## Draining {} events of 300 bytes (median of 5 interleaved rounds)\n\n"
+        "| way | events/s | against COPY |\n|---|---|---|\n",
+        events);
+    row("COPY (SELECT ...) TO STDOUT", copies);
+    row("poll + commit, batches of 1000", plain);
+    row("the same while a transaction is open", held);
+    row("the same, synchronous_commit = off", lazy);
+    fmt::print(
+        "\nWith a transaction held open the drain takes {:.2f} of the time without (median of the rounds' "
+        "ratios; {:.2f} to {:.2f}). `consumer_lag()` with {} events to read: {:.1f} ms.\n",
+        median(ratios), std::ranges::min(ratios), std::ranges::max(ratios), events, lag_time * 1000);
+}
+
+// What a poll costs that finds nothing, while other transactions go on, by the size of the settled log.
+void idle_polls(const std::string& url, long most) {
+    Connection db(url);
+    db.exec("create table noise (n int); insert into noise values (0)");
+    fmt::print("\n## An idle poll\n\n| settled events in the log | microseconds |\n|---|---|\n");
+    for (const long size : {1000L, 1'000'000L, most}) {
+        const std::string outbox = "settled_" + std::to_string(size), group = "of_" + outbox;
+        db.exec("select baton.create_outbox('" + outbox + "')");
+        db.query("insert into " + outbox +
+                     " (event_type, payload) select 'e', '{}' from generate_series(1, $1::bigint)",
+                 {size});
+        db.exec("vacuum analyze " + outbox);
+        db.exec("select baton.create_consumer_group('" + group + "', '" + outbox + "', 'latest')");
+        db.prepare(group, "select * from baton.poll_outbox('" + group + "', 'c')");
+        std::vector<double> times;
+        for (int i = 0; i < 1000; ++i) {
+            db.exec("update noise set n = n + 1");
+            times.push_back(seconds([&] { db.run_prepared(group); }));
+        }
+        fmt::print("| {} | {:.0f} |\n", size, median(times) * 1e6);
+    }
 }
 
 }  // namespace
@@ -204,10 +239,14 @@ int main() {
         Connection(url).exec(
             "create extension baton; select baton.create_outbox('events'); create table orders (id bigint "
             "generated always as identity primary key, customer int, note text)");
-        const char* wanted = std::getenv("BATON_BENCH_EVENTS");
+        const auto setting = [](const char* name, long fallback) {
+            const char* given = std::getenv(name);
+            return given != nullptr ? std::atol(given) : fallback;
+        };
         writers(url);
         write_ahead_log(url);
-        backlog(url, wanted != nullptr ? std::atol(wanted) : 1'000'000);
+        backlog(url, setting("BATON_BENCH_EVENTS", 1'000'000));
+        idle_polls(url, setting("BATON_BENCH_SETTLED", 10'000'000));
     } catch (const std::exception& error) {
         fmt::print(stderr, "{}\n", error.what());
         server.remove();

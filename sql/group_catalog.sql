@@ -37,21 +37,30 @@ create table baton.windows (
 );
 comment on table baton.windows is 'windows that are open or still have pieces under way';
 
+-- One row for each group at any time. It is updated in place and, every so often, replaced by a row of the next generation; the same
+-- holds for baton.consumers. Whoever asks for the newest generation finds it at once, even where a long transaction keeps thousands of
+-- old versions alive. For that reason, too, first_piece and first_window bound what a poll looks through.
 create table baton.group_positions (
-    group_id      int         primary key references baton.consumer_groups on delete cascade,
+    group_id      int         not null references baton.consumer_groups on delete cascade,
+    generation    bigint      not null default 0,
+    moves         int         not null default 0,  -- updates within the generation
     era           int         not null,
     seen          pg_snapshot not null,
     window_number bigint      not null default 0,  -- the open window, or the last one
     window_open   boolean     not null default false,
     after_id      bigint      not null default 0,
+    first_piece   bigint      not null default 0,  -- pieces below it are gone
+    first_window  bigint      not null default 0,  -- windows below it are gone
+    hungry        jsonb       not null default '{}',  -- consumers that found all lanes with work taken, and when
     owner         text,                            -- a relay that works the group alone
     owner_epoch   bigint      not null default 0,
-    owned_until   timestamptz
+    owned_until   timestamptz,
+    primary key (group_id, generation)
 ) with (fillfactor = 40);
 comment on table baton.group_positions is 'how far each group has dispatched its log';
 
 create table baton.pieces (
-    piece_id      bigint      generated always as identity primary key,
+    piece_id      bigint      generated always as identity,
     group_id      int         not null references baton.consumer_groups on delete cascade,
     window_number bigint      not null,
     after_id      bigint      not null,
@@ -60,10 +69,10 @@ create table baton.pieces (
     attempt       int         not null,
     lease_token   uuid,                  -- null while it waits for a taker
     consumer_id   text,
-    leased_until  timestamptz
+    leased_until  timestamptz,
+    primary key (group_id, piece_id)
 );
 comment on table baton.pieces is 'stretches of windows that are leased or wait for a taker';
-create index pieces_order on baton.pieces (group_id, window_number, after_id);
 
 create table baton.parked (
     parked_id    bigint      generated always as identity primary key,
@@ -90,18 +99,111 @@ create index parked_lease on baton.parked (lease_token) where lease_token is not
 create table baton.consumers (
     group_id          int         not null references baton.consumer_groups on delete cascade,
     consumer_id       text        not null,
+    generation        bigint      not null default 0,
+    commits           int         not null default 0,  -- within the generation
     registered_at     timestamptz not null default clock_timestamp(),
     last_heartbeat_at timestamptz not null default clock_timestamp(),
     last_poll_at      timestamptz not null default clock_timestamp(),
-    went_away_empty_at timestamptz,           -- all lanes with work were taken
     last_commit_at    timestamptz,
     last_offset       bigint,
     last_token        uuid,
     unhealthy_since   timestamptz,
     reaped_at         timestamptz,
-    primary key (group_id, consumer_id)
+    primary key (group_id, consumer_id, generation)
 ) with (fillfactor = 50);
 comment on table baton.consumers is 'members of the groups, with their last signs of life';
+
+-- The position of a group as it is now.
+create function baton.position_of(group_id int)
+returns baton.group_positions
+language plpgsql stable
+as $$
+declare
+    at baton.group_positions;
+begin
+    select * into at from baton.group_positions p where p.group_id = position_of.group_id order by p.generation desc limit 1;
+    return at;
+end
+$$;
+comment on function baton.position_of(int) is 'the position of a group, however many old versions of it there are';
+
+-- Lock a group, so that polls, commits and failures of its members come one after the other; returns its position.
+create function baton.lock_position(group_id int)
+returns baton.group_positions
+language plpgsql volatile
+as $$
+declare
+    at baton.group_positions;
+begin
+    perform from baton.consumer_groups g where g.group_id = lock_position.group_id for no key update;
+    at := baton.position_of(group_id);
+    if current_setting('transaction_isolation') <> 'read committed' then  -- raises when the snapshot is too old to see the position
+        perform from baton.group_positions p where p.group_id = at.group_id and p.generation = at.generation for no key update;
+    end if;
+    return at;
+end
+$$;
+comment on function baton.lock_position(int) is 'serialises the members of a group';
+
+-- Write a position that the caller has locked.
+create function baton.move_position(at baton.group_positions)
+returns void
+language plpgsql
+as $$
+begin
+    if at.moves < 64 then
+        update baton.group_positions p
+           set moves = p.moves + 1, era = at.era, seen = at.seen, window_number = at.window_number, window_open = at.window_open,
+               after_id = at.after_id, first_piece = at.first_piece, first_window = at.first_window, hungry = at.hungry,
+               owner = at.owner, owner_epoch = at.owner_epoch, owned_until = at.owned_until
+         where p.group_id = at.group_id and p.generation = at.generation;
+        return;
+    end if;
+    delete from baton.group_positions p where p.group_id = at.group_id and p.generation = at.generation;
+    at.generation := at.generation + 1;
+    at.moves := 0;
+    insert into baton.group_positions select at.*;
+end
+$$;
+comment on function baton.move_position(baton.group_positions) is 'stores a group''s position';
+
+-- What is known of a consumer; null when it is new.
+create function baton.consumer_of(group_id int, consumer_id text)
+returns baton.consumers
+language plpgsql stable
+as $$
+declare
+    c baton.consumers;
+begin
+    select * into c from baton.consumers x
+     where x.group_id = consumer_of.group_id and x.consumer_id = consumer_of.consumer_id order by x.generation desc limit 1;
+    return c;
+end
+$$;
+comment on function baton.consumer_of(int, text) is 'the row of a consumer';
+
+-- Note a commit of a consumer whose group the caller has locked.
+create function baton.note_commit(group_id int, consumer_id text, last_offset bigint, token uuid)
+returns void
+language plpgsql
+as $$
+declare
+    c baton.consumers := baton.consumer_of(group_id, consumer_id);
+begin
+    if c.commits < 64 then
+        update baton.consumers x
+           set commits = x.commits + 1, last_commit_at = clock_timestamp(), last_heartbeat_at = clock_timestamp(),
+               last_offset = note_commit.last_offset, last_token = token, unhealthy_since = null, reaped_at = null
+         where x.group_id = c.group_id and x.consumer_id = c.consumer_id and x.generation = c.generation;
+        return;
+    end if;
+    delete from baton.consumers x where x.group_id = c.group_id and x.consumer_id = c.consumer_id and x.generation = c.generation;
+    insert into baton.consumers (group_id, consumer_id, generation, registered_at, last_poll_at, last_commit_at, last_offset, last_token)
+    values (note_commit.group_id, note_commit.consumer_id, coalesce(c.generation + 1, 0), coalesce(c.registered_at, clock_timestamp()),
+            coalesce(c.last_poll_at, clock_timestamp()), clock_timestamp(), note_commit.last_offset, token);
+end
+$$;
+comment on function baton.note_commit(int, text, bigint, uuid) is 'notes what a consumer settled last';
 
 -- Find a group and check that the caller may work it.
 create function baton.find_group(name text)

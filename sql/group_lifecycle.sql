@@ -129,9 +129,13 @@ declare
     g baton.consumer_groups := baton.find_group(group_name);
 begin
     perform baton.check_consumer(consumer_id);
-    insert into baton.consumers as c (group_id, consumer_id) values (g.group_id, consumer_heartbeat.consumer_id)
-    on conflict on constraint consumers_pkey
-    do update set last_heartbeat_at = clock_timestamp(), unhealthy_since = null, reaped_at = null;
+    update baton.consumers c set last_heartbeat_at = clock_timestamp(), unhealthy_since = null, reaped_at = null
+     where c.group_id = g.group_id and c.consumer_id = consumer_heartbeat.consumer_id
+       and c.generation = (baton.consumer_of(g.group_id, consumer_heartbeat.consumer_id)).generation;
+    if not found then  -- it is new, or commits just now
+        perform baton.lock_position(g.group_id);
+        perform baton.note_poll(g.group_id, consumer_id);
+    end if;
 end
 $$;
 comment on function baton.consumer_heartbeat(text, text) is 'notes that a consumer lives; does not extend its leases';

@@ -1,29 +1,26 @@
 -- Polling: lease the next events of a group to a consumer.
 
--- Whether a poll of the group could give anything. Writes nothing and draws no transaction id.
-create function baton.has_work(outbox baton.outboxes, g baton.consumer_groups)
-returns boolean
+-- Whether a poll of the group could give anything. Writes nothing and draws no transaction id. The position that it saw and the
+-- window that would follow come back too, for a poll that finds the position unchanged.
+create function baton.look_for_work(outbox baton.outboxes, g baton.consumer_groups,
+                                    out found_some boolean, out at baton.group_positions, out next_window baton.windows)
 language plpgsql volatile
 as $$
-declare
-    at baton.group_positions;
-    last_era int;
 begin
-    if exists (select from baton.pieces p where p.group_id = g.group_id
-                  and (p.lease_token is null or p.leased_until < clock_timestamp()))
-       or exists (select from baton.parked p where p.group_id = g.group_id and p.state in ('scheduled', 'retry')
-                     and p.due_at <= clock_timestamp() and (p.lease_token is null or p.leased_until < clock_timestamp())) then
-        return true;
+    at := baton.position_of(g.group_id);
+    found_some := at.window_open
+         or exists (select from baton.pieces p where p.group_id = g.group_id and p.piece_id >= at.first_piece
+                       and (p.lease_token is null or p.leased_until < clock_timestamp()))
+         or exists (select from baton.parked p where p.group_id = g.group_id and p.state in ('scheduled', 'retry')
+                       and p.due_at <= clock_timestamp() and (p.lease_token is null or p.leased_until < clock_timestamp()));
+    if not found_some then
+        next_window := baton.open_window(outbox, g.group_id, at.window_number + 1, at.era, at.seen);
+        found_some := not (next_window is null)
+             or exists (select from baton.outbox_eras e where e.outbox_id = outbox.outbox_id and e.era > at.era);
     end if;
-    select * into at from baton.group_positions p where p.group_id = g.group_id;
-    if at.window_open then
-        return true;
-    end if;
-    select max(e.era) into last_era from baton.outbox_eras e where e.outbox_id = outbox.outbox_id;
-    return at.era < last_era or not (baton.open_window(outbox, g.group_id, 0, at.era, at.seen) is null);
 end
 $$;
-comment on function baton.has_work(baton.outboxes, baton.consumer_groups) is 'whether a poll could give anything; read-only';
+comment on function baton.look_for_work(baton.outboxes, baton.consumer_groups) is 'whether a poll could give anything; read-only';
 
 -- Choose a consumer's share of the lanes that are free and have events: all of them when it is alone, never none when there
 -- are some. Each consumer starts at a place of its own.
@@ -40,22 +37,44 @@ as $$
 $$;
 comment on function baton.share_lanes(bigint, int, text) is 'which lanes a consumer takes';
 
--- Note a consumer's poll; counts those who want a share of the lanes: this one, and others who lately went away empty-handed.
-create function baton.note_poll(g baton.consumer_groups, consumer_id text)
-returns int
+-- Note a poll of a consumer whose group the caller has locked.
+create function baton.note_poll(group_id int, consumer_id text)
+returns void
 language plpgsql
 as $$
+declare
+    c constant baton.consumers := baton.consumer_of(group_id, consumer_id);
 begin
-    insert into baton.consumers as c (group_id, consumer_id) values (g.group_id, note_poll.consumer_id)
-    on conflict on constraint consumers_pkey do update
-       set last_poll_at = clock_timestamp(), last_heartbeat_at = clock_timestamp(), unhealthy_since = null, reaped_at = null
-     where c.last_poll_at < clock_timestamp() - interval '2 seconds' or c.reaped_at is not null;
-    return (select 1 + count(*) from baton.consumers c
-             where c.group_id = g.group_id and c.consumer_id <> note_poll.consumer_id
-               and c.went_away_empty_at > clock_timestamp() - interval '5 seconds');
+    if c is null then
+        insert into baton.consumers (group_id, consumer_id) values (note_poll.group_id, note_poll.consumer_id);
+    elsif c.last_poll_at < clock_timestamp() - interval '2 seconds' or c.reaped_at is not null then
+        update baton.consumers x
+           set last_poll_at = clock_timestamp(), last_heartbeat_at = clock_timestamp(), unhealthy_since = null, reaped_at = null
+         where x.group_id = c.group_id and x.consumer_id = c.consumer_id and x.generation = c.generation;
+    end if;
 end
 $$;
-comment on function baton.note_poll(baton.consumer_groups, text) is 'registers a poll and counts the consumers that share the lanes';
+comment on function baton.note_poll(int, text) is 'registers a poll';
+
+-- Count those who want a share of the lanes: this consumer, and others who lately went away empty-handed.
+create function baton.count_sharers(hungry jsonb, consumer_id text)
+returns int
+language sql volatile
+as $$
+    select 1 + count(*)::int from jsonb_each_text(hungry) h
+     where h.key <> consumer_id and h.value::timestamptz > clock_timestamp() - interval '5 seconds'
+$$;
+comment on function baton.count_sharers(jsonb, text) is 'counts the consumers that share the lanes';
+
+-- Add a consumer to the hungry ones, and forget those who were that long ago.
+create function baton.add_hungry(hungry jsonb, consumer_id text)
+returns jsonb
+language sql volatile
+as $$
+    select coalesce(jsonb_object_agg(h.key, h.value), '{}') || jsonb_build_object(consumer_id, clock_timestamp())
+      from jsonb_each_text(hungry) h where h.value::timestamptz > clock_timestamp() - interval '5 seconds'
+$$;
+comment on function baton.add_hungry(jsonb, text) is 'notes a consumer that found all lanes with work taken';
 
 -- Put a carved or split stretch aside until somebody can take it.
 create function baton.leave_piece(group_id int, window_number bigint, after_id bigint, upto_id bigint, lanes bigint, attempt int)
@@ -103,6 +122,7 @@ declare
     w baton.windows;             -- the window at hand
     p baton.pieces;              -- the piece at hand
     todo baton.pieces[];         -- pieces without a taker
+    work record;                 -- what a first look showed
     e record;
     token constant uuid := gen_random_uuid();
     until timestamptz;
@@ -136,24 +156,29 @@ begin
             using errcode = 'undefined_table', hint = 'it was dropped without baton.drop_outbox(): drop the group, or restore the table';
     end if;
     perform baton.verify_era(outbox.relation);
-    if not baton.has_work(outbox, g) then
-        if not exists (select from baton.consumers c where c.group_id = g.group_id and c.consumer_id = poll_outbox.consumer_id) then
-            perform baton.note_poll(g, consumer_id);
+    work := baton.look_for_work(outbox, g);
+    if not work.found_some then
+        if baton.consumer_of(g.group_id, consumer_id) is null then
+            perform baton.lock_position(g.group_id);
+            perform baton.note_poll(g.group_id, consumer_id);
         end if;
         return;
     end if;
-    select * into at from baton.group_positions gp where gp.group_id = g.group_id for no key update;
-    if not found then
+    at := baton.lock_position(g.group_id);
+    if at is null then
         return;  -- dropped while we looked
     elsif at.owned_until > clock_timestamp() then
         raise exception 'consumer group "%" is worked by relay "%"', group_name, at.owner
             using errcode = 'BT003', hint = 'stop its pipeline, or use a group of your own';
     elsif at.owner is not null then  -- its lease ran out: it must not move the position any more
-        update baton.group_positions gp set owner = null, owned_until = null, owner_epoch = gp.owner_epoch + 1
-         where gp.group_id = g.group_id;
+        at.owner := null;
+        at.owned_until := null;
+        at.owner_epoch := at.owner_epoch + 1;
+        moved := true;
     end if;
     until := clock_timestamp() + make_interval(secs => visibility_seconds);
-    members := baton.note_poll(g, consumer_id);
+    members := case when at.hungry = '{}' then 1 else baton.count_sharers(at.hungry, consumer_id) end;
+    perform baton.note_poll(g.group_id, consumer_id);
 
     any_parked := exists (select from baton.parked q where q.group_id = g.group_id);
     if any_parked then
@@ -166,10 +191,10 @@ begin
     if g.ordered then
         -- a consumer that polls on without settling may have been started anew: its own lanes are no exception
         select coalesce(bit_or(q.lanes), 0) into busy
-          from baton.pieces q where q.group_id = g.group_id and q.leased_until >= clock_timestamp();
+          from baton.pieces q where q.group_id = g.group_id and q.piece_id >= at.first_piece and q.leased_until >= clock_timestamp();
     end if;
     todo := array(select q from baton.pieces q
-                   where q.group_id = g.group_id and (q.lease_token is null or q.leased_until < clock_timestamp())
+                   where q.group_id = g.group_id and q.piece_id >= at.first_piece and (q.lease_token is null or q.leased_until < clock_timestamp())
                    order by q.window_number, q.after_id, q.piece_id);
 
     while room > 0 loop
@@ -178,7 +203,11 @@ begin
             open_lanes := case when g.ordered then ~busy else -1 end;
             exit when open_lanes = 0 or next_piece > 64;
             if not at.window_open then
-                w := baton.open_window(outbox, g.group_id, at.window_number + 1, at.era, at.seen);
+                if not (work.next_window is null) and work.at::text = at::text then
+                    w := work.next_window;
+                else
+                    w := baton.open_window(outbox, g.group_id, at.window_number + 1, at.era, at.seen);
+                end if;
                 if w is null then
                     exit when not exists (select from baton.outbox_eras x where x.outbox_id = outbox.outbox_id and x.era > at.era);
                     at.era := at.era + 1;
@@ -266,7 +295,7 @@ begin
         end loop;
 
         if not carving then
-            delete from baton.pieces q where q.piece_id = p.piece_id;
+            delete from baton.pieces q where q.group_id = g.group_id and q.piece_id = p.piece_id;
             if p.lanes & ~open_lanes <> 0 then
                 perform baton.leave_piece(g.group_id, p.window_number, p.after_id, p.upto_id, p.lanes & ~open_lanes, p.attempt);
             end if;
@@ -296,18 +325,21 @@ begin
         room := room - reads;
     end loop;
 
-    if gave = 0 then  -- there was work, but not for us: the others leave us some lanes the next time
-        update baton.consumers c set went_away_empty_at = clock_timestamp()
-         where c.group_id = g.group_id and c.consumer_id = poll_outbox.consumer_id
-           and coalesce(c.went_away_empty_at, '-infinity') < clock_timestamp() - interval '1 second';
+    if gave = 0 and coalesce((at.hungry ->> consumer_id)::timestamptz, '-infinity') < clock_timestamp() - interval '1 second' then
+        at.hungry := baton.add_hungry(at.hungry, consumer_id);  -- there was work, but not for us: the others leave us some lanes
+        moved := true;
     end if;
     if moved then
-        update baton.group_positions gp
-           set era = at.era, seen = at.seen, window_number = at.window_number, window_open = at.window_open, after_id = at.after_id
-         where gp.group_id = g.group_id;
+        select coalesce(min(q.piece_id), at.first_piece) into at.first_piece
+          from baton.pieces q where q.group_id = g.group_id and q.piece_id >= at.first_piece;
         delete from baton.windows x
-         where x.group_id = g.group_id and (x.window_number < at.window_number or not at.window_open)
-           and not exists (select from baton.pieces q where q.group_id = g.group_id and q.window_number = x.window_number);
+         where x.group_id = g.group_id and x.window_number >= at.first_window
+           and (x.window_number < at.window_number or not at.window_open)
+           and not exists (select from baton.pieces q
+                            where q.group_id = g.group_id and q.piece_id >= at.first_piece and q.window_number = x.window_number);
+        select coalesce(min(x.window_number), at.window_number) into at.first_window
+          from baton.windows x where x.group_id = g.group_id and x.window_number >= at.first_window;
+        perform baton.move_position(at);
     end if;
 end
 $$;

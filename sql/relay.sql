@@ -21,7 +21,8 @@ create type baton.group_lease as (
     after_id      bigint,
     parked_upto   bigint,         -- highest id that is parked: events up to there may be parked already
     late_sql      text,           -- statements for reading, see baton.read_statement()
-    fresh_sql     text
+    fresh_sql     text,
+    open_sql      text            -- see baton.open_statement()
 );
 comment on type baton.group_lease is 'a group in the hands of a relay: its epoch, position and how to read it';
 
@@ -46,6 +47,37 @@ as $$
            || ', case when pg_column_size(e.payload) > 8192 then pg_column_size(e.payload) end'
 $$;
 comment on function baton.window_columns() is 'select list of an event in a window for the relay, without large payloads';
+
+-- The statement with which a relay opens the next window of the current era, prepared once: $1 group, $2 window number, $3 era, $4 seen.
+-- It does what baton.open_window() does, under one snapshot: its own. `unsure` says that this was not the place to ask, because a later
+-- era has begun or the transaction has written: ask baton.open_group_window().
+create function baton.open_statement(outbox baton.outboxes)
+returns text
+language sql stable
+as $$
+    select format($sql$
+        with now as materialized (
+            select pg_current_snapshot() as sight, pg_current_wal_insert_lsn() as lsn,
+                   (select coalesce(max(e.last_id), 0) + 1 from baton.outbox_eras e where e.outbox_id = %2$s and e.era < $3) as first_of_era
+        ), fresh as materialized (
+            select min(f.id) as first_id from (
+                select t.id from %1$s t
+                 where t.xid >= pg_snapshot_xmax($4) and t.xid < (select pg_snapshot_xmax(sight) from now)
+                   and t.id >= (select first_of_era from now) and pg_visible_in_snapshot(t.xid, (select sight from now)) offset 0) f
+        ), late as materialized (
+            select coalesce(array_agg(r.xid), '{}') as xids
+              from (select x from pg_snapshot_xip($4) x where pg_visible_in_snapshot(x, (select sight from now)) offset 0) r (xid)
+             cross join lateral (select from %1$s t where t.xid = r.xid and t.id >= (select first_of_era from now)
+                                    and t.id < coalesce((select first_id from fresh), 9223372036854775807) limit 1) one
+        )
+        select case when f.first_id is not null or l.xids <> '{}'
+                    then ($1::int, $2::bigint, $3::int, $4::pg_snapshot, n.sight, n.lsn, l.xids, f.first_id, null)::baton.windows end as opened,
+               pg_current_wal_flush_lsn() >= n.lsn as flushed,
+               pg_current_xact_id_if_assigned() is not null
+               or exists (select from baton.outbox_eras e where e.outbox_id = %2$s and e.era > $3) as unsure
+          from now n, fresh f, late l$sql$, outbox.relation, outbox.outbox_id)
+$$;
+comment on function baton.open_statement(baton.outboxes) is 'text of the statement that opens a window for a relay';
 
 -- Find or make the group of a pipeline. One that exists keeps its position and gets the pipeline's policy.
 create function baton.prepare_group(
@@ -160,7 +192,7 @@ begin
     end if;
     select * into outbox from baton.outboxes o where o.outbox_id = g.outbox_id;
     perform baton.verify_era(outbox.relation);
-    select * into at from baton.group_positions p where p.group_id = g.group_id for no key update;
+    at := baton.lock_position(g.group_id);
     select h.holder, h.until into taken.held_by, taken.held_until from baton.group_holder(at, owner) h;
     if taken.held_by is not null then
         return taken;
@@ -168,11 +200,12 @@ begin
     at := baton.absorb_pieces(at);
     update baton.parked p set lease_token = null, consumer_id = null, leased_until = null
      where p.group_id = g.group_id and p.lease_token is not null;
-    update baton.group_positions p
-       set era = at.era, seen = at.seen, window_number = at.window_number, window_open = at.window_open, after_id = at.after_id,
-           owner = take_group.owner, owner_epoch = p.owner_epoch + 1, owned_until = clock_timestamp() + lease
-     where p.group_id = g.group_id
-    returning p.owner_epoch, p.owned_until into taken.epoch, taken.held_until;
+    at.owner := owner;
+    at.owner_epoch := at.owner_epoch + 1;
+    at.owned_until := clock_timestamp() + lease;
+    perform baton.move_position(at);
+    taken.epoch := at.owner_epoch;
+    taken.held_until := at.owned_until;
     taken.held_by := owner;
     taken.group_id := g.group_id;
     taken.relation := outbox.relation::text;
@@ -188,6 +221,7 @@ begin
     end if;
     select max(p.id) into taken.parked_upto from baton.parked p where p.group_id = g.group_id;
     taken.late_sql := baton.read_statement(outbox.relation, 'late', baton.window_columns(), g.tenant_id);
+    taken.open_sql := baton.open_statement(outbox);
     taken.fresh_sql := baton.read_statement(outbox.relation, 'fresh', baton.window_columns(), g.tenant_id);
     return taken;
 end
@@ -200,10 +234,9 @@ returns baton.group_positions
 language plpgsql
 as $$
 declare
-    at baton.group_positions;
+    at constant baton.group_positions := baton.lock_position(group_id);
 begin
-    select * into at from baton.group_positions p where p.group_id = check_owner.group_id for no key update;
-    if not found or at.owner is null or at.owner_epoch <> epoch then
+    if at.owner is null or at.owner_epoch <> epoch then
         raise exception 'the relay has lost the consumer group'
             using errcode = 'BT001',
                   detail = format('epoch %s is over, the group is %s', epoch,
@@ -228,7 +261,8 @@ declare
     g baton.consumer_groups;
 begin
     perform set_config('synchronous_commit', 'off', true);
-    update baton.group_positions p set owned_until = clock_timestamp() + lease where p.group_id = at.group_id;
+    at.owned_until := clock_timestamp() + lease;
+    perform baton.move_position(at);
     select * into g from baton.consumer_groups c where c.group_id = at.group_id;
     blocking := exists (select from baton.parked p where p.group_id = at.group_id and baton.blocks_key(g, p.state));
     select extract(epoch from min(p.due_at) - clock_timestamp()) into due_in from baton.parked p
@@ -248,7 +282,9 @@ declare
 begin
     update baton.parked p set lease_token = null, consumer_id = null, leased_until = null
      where p.group_id = at.group_id and p.lease_token is not null;
-    update baton.group_positions p set owner = null, owned_until = null where p.group_id = at.group_id;
+    at.owner := null;
+    at.owned_until := null;
+    perform baton.move_position(at);
 end
 $$;
 comment on function baton.release_group(int, bigint) is 'ends a relay''s ownership of a group';
@@ -290,15 +326,17 @@ declare
 begin
     perform set_config('synchronous_commit', 'off', true);
     if at.window_open and (done or not stored) then
-        delete from baton.windows x where x.group_id = at.group_id;
+        delete from baton.windows x where x.group_id = at.group_id and x.window_number = at.window_number;
     end if;
     if not done and not stored then
         insert into baton.windows select w.*;
     end if;
-    update baton.group_positions p
-       set era = w.era, seen = case when done then w.sight else w.seen end, window_number = w.window_number,
-           window_open = not done, after_id = checkpoint_group.after_id
-     where p.group_id = at.group_id;
+    at.era := w.era;
+    at.seen := case when done then w.sight else w.seen end;
+    at.window_number := w.window_number;
+    at.window_open := not done;
+    at.after_id := checkpoint_group.after_id;
+    perform baton.move_position(at);
 end
 $$;
 comment on function baton.checkpoint_group(int, bigint, baton.windows, bigint, boolean) is 'moves the position of an owned group';
@@ -420,4 +458,4 @@ comment on function baton.settle_group_parked(int, bigint, bigint[]) is 'removes
 
 select baton.declare_privileges('execute', '{baton_relay,baton_operator}',
     '{prepare_group,fit_group,take_group,renew_group,release_group,open_group_window,checkpoint_group,set_aside,park_group_events,
-      lease_group_parked,settle_group_parked,parked_statement,relay_columns,read_statement}');
+      lease_group_parked,settle_group_parked,parked_statement,relay_columns,read_statement,open_statement}');

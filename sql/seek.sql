@@ -22,7 +22,7 @@ begin
     to_end := coalesce(place = 'end', num_nonnulls(new_offset, to_time, place) = 0);
     select * into outbox from baton.outboxes o where o.outbox_id = g.outbox_id;
     perform baton.verify_era(outbox.relation);
-    perform baton.lock_position(g);
+    perform baton.lock_position(g.group_id);
     -- a relay that owns the group must not move the position from where it was
     update baton.group_positions p set owner = null, owned_until = null, owner_epoch = p.owner_epoch + 1
      where p.group_id = g.group_id and p.owner is not null;

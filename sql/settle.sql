@@ -1,12 +1,5 @@
 -- Settling: what becomes of leased events.
 
--- Lock a group's position, so that polls, commits and failures of its members come one after the other.
-create function baton.lock_position(g baton.consumer_groups)
-returns void
-language sql
-as $$ select from baton.group_positions p where p.group_id = g.group_id for no key update $$;
-comment on function baton.lock_position(baton.consumer_groups) is 'serialises the members of a group';
-
 -- Raise BT001: the lease is gone.
 create function baton.raise_lease_lost(group_name text, consumer_id text)
 returns void
@@ -27,7 +20,8 @@ returns setof baton.pieces
 language sql stable
 as $$
     select * from baton.pieces p
-     where p.group_id = g.group_id and p.consumer_id = held_pieces.consumer_id and p.lease_token is not null
+     where p.group_id = g.group_id and p.piece_id >= (baton.position_of(g.group_id)).first_piece
+       and p.consumer_id = held_pieces.consumer_id and p.lease_token is not null
        and (token is null or p.lease_token = token)
      order by p.piece_id
 $$;
@@ -60,7 +54,6 @@ as $$
 declare
     g baton.consumer_groups := baton.find_group(group_name);
     outbox baton.outboxes;
-    c baton.consumers;
     p baton.pieces;
     target baton.pieces;
     in_parked boolean;
@@ -71,7 +64,7 @@ begin
     if last_offset is null then
         raise exception 'last_offset is needed' using errcode = 'null_value_not_allowed';
     end if;
-    perform baton.lock_position(g);
+    perform baton.lock_position(g.group_id);
     select * into outbox from baton.outboxes o where o.outbox_id = g.outbox_id;
     in_parked := exists (select from baton.held_parked(g, consumer_id, commit_offset.lease_token) q where q.id = last_offset);
     if not in_parked then
@@ -101,17 +94,13 @@ begin
     end if;
     if target.piece_id is not null then
         delete from baton.pieces q
-         where q.piece_id in (select h.piece_id
+         where q.group_id = g.group_id and q.piece_id = any (array(select h.piece_id
                                 from baton.held_pieces(g, commit_offset.consumer_id, commit_offset.lease_token) h
                                where h.piece_id <= target.piece_id
-                                 and (h.piece_id <> target.piece_id or commit_offset.last_offset = target.upto_id));
-        update baton.pieces q set after_id = commit_offset.last_offset where q.piece_id = target.piece_id;
+                                 and (h.piece_id <> target.piece_id or commit_offset.last_offset = target.upto_id)));
+        update baton.pieces q set after_id = commit_offset.last_offset where q.group_id = g.group_id and q.piece_id = target.piece_id;
     end if;
-    insert into baton.consumers as x (group_id, consumer_id, last_commit_at, last_offset, last_token)
-    values (g.group_id, commit_offset.consumer_id, clock_timestamp(), commit_offset.last_offset, commit_offset.lease_token)
-    on conflict on constraint consumers_pkey do update
-       set last_commit_at = excluded.last_commit_at, last_offset = excluded.last_offset, last_token = excluded.last_token,
-           last_heartbeat_at = clock_timestamp(), unhealthy_since = null, reaped_at = null;
+    perform baton.note_commit(g.group_id, consumer_id, last_offset, commit_offset.lease_token);
     return true;
 end
 $$;
@@ -134,10 +123,9 @@ returns boolean
 language plpgsql
 as $$
 declare
-    c baton.consumers;
+    c constant baton.consumers := baton.consumer_of(g.group_id, consumer_id);
     first_held bigint;
 begin
-    select * into c from baton.consumers x where x.group_id = g.group_id and x.consumer_id = refuse_commit.consumer_id;
     select min(h.after_id) into first_held from baton.held_pieces(g, consumer_id, token) h;
     if last_offset <= c.last_offset and (token is null or token = c.last_token or held and last_offset <= first_held) then
         raise warning 'offset % of consumer "%" is settled already, nothing changed', last_offset, consumer_id;
@@ -205,9 +193,9 @@ begin
     for p in select * from baton.held_pieces(g, consumer_id, token) loop
         select max(e.id) into last_left from baton.piece_events(outbox, g, p) e;
         if last_left is null then
-            delete from baton.pieces q where q.piece_id = p.piece_id;
+            delete from baton.pieces q where q.group_id = g.group_id and q.piece_id = p.piece_id;
         elsif last_left < p.upto_id then
-            update baton.pieces q set upto_id = last_left where q.piece_id = p.piece_id;
+            update baton.pieces q set upto_id = last_left where q.group_id = g.group_id and q.piece_id = p.piece_id;
         end if;
     end loop;
 end
@@ -235,7 +223,7 @@ begin
     if ids is null or cardinality(ids) = 0 or array_position(ids, null) is not null then
         raise exception 'ids of the failed events are needed' using errcode = 'invalid_parameter_value';
     end if;
-    perform baton.lock_position(g);
+    perform baton.lock_position(g.group_id);
     select * into outbox from baton.outboxes o where o.outbox_id = g.outbox_id;
     held := baton.held_events(outbox, g, fail_events.consumer_id, fail_events.lease_token);
     failed := array(select h from unnest(held) h where h.id = any (ids) order by h.id);
@@ -271,9 +259,9 @@ as $$
 declare
     g baton.consumer_groups := baton.find_group(group_name);
 begin
-    perform baton.lock_position(g);
+    perform baton.lock_position(g.group_id);
     update baton.pieces p set lease_token = null, consumer_id = null, leased_until = null
-     where p.piece_id in (select h.piece_id from baton.held_pieces(g, release_lease.consumer_id, release_lease.lease_token) h);
+     where p.group_id = g.group_id and p.piece_id = any (array(select h.piece_id from baton.held_pieces(g, release_lease.consumer_id, release_lease.lease_token) h));
     update baton.parked p set lease_token = null, consumer_id = null, leased_until = null
      where p.parked_id in (select h.parked_id from baton.held_parked(g, release_lease.consumer_id, release_lease.lease_token) h);
 end
@@ -297,7 +285,7 @@ begin
     end if;
     with pieces as (
         update baton.pieces p set leased_until = deadline
-         where p.piece_id in (select h.piece_id from baton.held_pieces(g, extend_lease.consumer_id, extend_lease.lease_token) h)
+         where p.group_id = g.group_id and p.piece_id = any (array(select h.piece_id from baton.held_pieces(g, extend_lease.consumer_id, extend_lease.lease_token) h))
         returning 1
     ), parked as (
         update baton.parked p set leased_until = deadline

@@ -25,8 +25,10 @@ returns baton.windows
 language plpgsql volatile
 as $$
 declare
+    everything constant bigint := 9223372036854775807;
     w baton.windows;
     first_of_era bigint;
+    has_events boolean;
 begin
     select e.last_id into w.last_id from baton.outbox_eras e where e.outbox_id = outbox.outbox_id and e.era = open_window.era;
     select coalesce(max(e.last_id), 0) + 1 into first_of_era from baton.outbox_eras e
@@ -41,17 +43,27 @@ begin
        and not exists (select pg_snapshot_xip(seen) except select pg_snapshot_xip(w.sight)) then
         return null;  -- no transaction has ended since
     end if;
-    execute format($sql$
-        select min(id) from (select id from %s where xid >= $1 and xid < $2 and id >= $4 and id <= $5
-                                and pg_visible_in_snapshot(xid, $3) offset 0) fresh$sql$, outbox.relation)
-       into w.first_id
-      using pg_snapshot_xmax(seen), pg_snapshot_xmax(w.sight), w.sight, first_of_era, coalesce(w.last_id, 9223372036854775807);
-    execute format($sql$
-        select coalesce(array_agg(x), '{}') from pg_snapshot_xip($1) x
-         where pg_visible_in_snapshot(x, $2)
-           and exists (select from %s where xid = x and id < $3 and id >= $4)$sql$, outbox.relation)
-       into w.late
-      using seen, w.sight, coalesce(w.first_id, w.last_id + 1, 9223372036854775807), first_of_era;
+    if pg_snapshot_xmax(seen) = '3' then  -- nothing was dispatched yet: the window begins where the era does
+        w.first_id := first_of_era;
+        execute format('select exists (select from %s where id >= $1 and id <= $2 and pg_visible_in_snapshot(xid, $3))', outbox.relation)
+           into has_events using first_of_era, coalesce(w.last_id, everything), w.sight;
+        if not has_events then
+            return null;
+        end if;
+    else
+        execute format($sql$
+            select min(id) from (select id from %s where xid >= $1 and xid < $2 and id >= $4 and id <= $5
+                                    and pg_visible_in_snapshot(xid, $3) offset 0) fresh$sql$, outbox.relation)
+           into w.first_id
+          using pg_snapshot_xmax(seen), pg_snapshot_xmax(w.sight), w.sight, first_of_era, coalesce(w.last_id, everything);
+    end if;
+    w.late := array(select x from pg_snapshot_xip(seen) x where pg_visible_in_snapshot(x, w.sight));
+    if w.late <> '{}' then  -- lateral: one look into the index for each, never a join with the whole log
+        execute format($sql$
+            select coalesce(array_agg(x), '{}') from unnest($1) x
+             cross join lateral (select from %s where xid = x and id < $2 and id >= $3 limit 1) one$sql$, outbox.relation)
+           into w.late using w.late, coalesce(w.first_id, w.last_id + 1, everything), first_of_era;
+    end if;
     if w.first_id is null and w.late = '{}' then
         return null;
     end if;

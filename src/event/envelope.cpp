@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cstdio>
-#include <ctime>
+#include <cstdlib>
 
 #include "event/headers.hpp"
 #include "event/json.hpp"
@@ -157,26 +156,46 @@ void for_each_attribute(const Event& event, const std::string& source, const std
     offer("causationid", event.causation_id.value_or(""));
 }
 
+// Add a header unless one of the first `given`, which are the event's own, has that name.
 void add_unless_given(std::vector<Header>& headers, std::size_t given, std::string name,
                       std::string_view value) {
-    const std::vector<Header>& all = headers;
-    const Header* found = find_header(all, name);
-    if (found != nullptr && found < all.data() + given) return;
+    if (given > 0) {
+        const std::vector<Header>& all = headers;
+        const Header* found = find_header(all, name);
+        if (found != nullptr && found < all.data() + given) return;
+    }
     headers.push_back({std::move(name), std::string(value)});
 }
 
 }  // namespace
 
 std::string rfc3339(Timestamp time) {
-    const auto day = std::chrono::floor<std::chrono::seconds>(time);
-    const std::time_t seconds = day.time_since_epoch().count();
-    std::tm utc{};
-    ::gmtime_r(&seconds, &utc);
-    std::array<char, 64> text{};
-    std::snprintf(text.data(), text.size(), "%04d-%02d-%02dT%02d:%02d:%02d.%06lldZ", utc.tm_year + 1900,
-                  utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec,
-                  static_cast<long long>((time - day).count()));
-    return text.data();
+    const auto day = std::chrono::floor<std::chrono::days>(time);
+    const std::chrono::year_month_day date(day);
+    const std::chrono::hh_mm_ss clock(time - day);
+    const int year = static_cast<int>(date.year());
+    std::string text = year < 0 ? "-" : "";
+    const auto write = [&text](std::int64_t number, std::size_t digits) {
+        text.append(digits, '0');
+        for (auto place = text.rbegin(); number > 0 && place != text.rend(); ++place, number /= 10)
+            *place = static_cast<char>('0' + number % 10);
+    };
+    text.reserve(28);
+    write(std::abs(year), std::abs(year) > 9999 ? 6 : 4);
+    text += '-';
+    write(static_cast<unsigned>(date.month()), 2);
+    text += '-';
+    write(static_cast<unsigned>(date.day()), 2);
+    text += 'T';
+    write(clock.hours().count(), 2);
+    text += ':';
+    write(clock.minutes().count(), 2);
+    text += ':';
+    write(clock.seconds().count(), 2);
+    text += '.';
+    write(clock.subseconds().count(), 6);
+    text += 'Z';
+    return text;
 }
 
 std::optional<Timestamp> read_rfc3339(std::string_view text) {
@@ -238,6 +257,7 @@ void Envelope::render(const Event& event, Message& message, std::string& storage
     message.event = &event;
     message.key = event.key();
     message.headers.clear();
+    message.headers.reserve(12);
     message.enveloped = false;
     if (event.headers) append_headers(message.headers, *event.headers);
     // What could not be read can only be passed on as it is.

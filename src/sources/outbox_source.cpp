@@ -22,6 +22,7 @@ using relay::milliseconds;
 namespace {
 
 constexpr auto everything = std::numeric_limits<std::int64_t>::max();
+constexpr const char* nothing_seen = "3:3:";
 
 constexpr const char* window_columns =
     "(w.x)::text, (w.x).era, (w.x).seen, (w.x).sight, (w.x).late, (w.x).window_number, (w.x).first_id, "
@@ -40,6 +41,12 @@ std::shared_ptr<const Window> read_window_row(const Result& row, int first) {
     if (!row.is_null(0, first + 6)) window->first_id = row.number(0, first + 6);
     if (!row.is_null(0, first + 7)) window->last_id = row.number(0, first + 7);
     return window;
+}
+
+// A statement whose first column is a window, spread out into window_columns.
+std::string windows_of(const std::string& statement) {
+    return "select " + std::string(window_columns) + ", o.flushed, o.unsure from (" + statement +
+           ") o cross join lateral (select o.opened as x) w";
 }
 
 std::string seconds(milliseconds time) {
@@ -101,6 +108,7 @@ OutboxSource::OutboxSource(const OutboxOptions& options, Connection connection, 
     if (!pooled_) {
         pipe_.prepare("late", late_sql_);
         pipe_.prepare("fresh", fresh_sql_);
+        pipe_.prepare("open", windows_of(text("open_sql")));
         pipe_.sync();
     }
     lease_end_ = (started + options_.lease).time_since_epoch().count();
@@ -213,13 +221,24 @@ void OutboxSource::ask() {
 
 void OutboxSource::open_window() {
     reading_ = Reading::opening;
-    const std::string sql = "select " + std::string(window_columns) +
-                            ", o.flushed from baton.open_group_window($1, $2, $3, $4) o "
-                            "cross join lateral (select o.opened as x) w";
-    pipe_.send(sql, {group_id_, window_number_ + 1, era_, seen_}, [this](const Result& answer) {
+    // a group that has seen nothing need not search where its window begins, and the function knows that
+    if (pooled_ || seen_ == nothing_seen) return open_by_function();
+    pipe_.send_prepared("open", {group_id_, window_number_ + 1, era_, seen_}, [this](const Result& answer) {
+        if (answer.boolean(0, 9)) return open_by_function();
         reading_ = Reading::nothing;
         take_window(answer);
     });
+    pipe_.sync();
+}
+
+void OutboxSource::open_by_function() {
+    pipe_.send(
+        windows_of(
+            "select o.opened, o.flushed, false as unsure from baton.open_group_window($1, $2, $3, $4) o"),
+        {group_id_, window_number_ + 1, era_, seen_}, [this](const Result& answer) {
+            reading_ = Reading::nothing;
+            take_window(answer);
+        });
     pipe_.sync();
 }
 

@@ -67,6 +67,7 @@ class OutboxSource final : public relay::Feed {
 
     void ask();  // start the next read, when there is something to ask for
     void open_window();
+    void open_by_function();
     void read_window();
     void read_parked();
     void take_window(const postgres::Result& answer);

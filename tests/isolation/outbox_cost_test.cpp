@@ -26,7 +26,75 @@ void settle_all(Connection& db) {
         db.exec("select baton.commit_offset('g', 'c', max(upto_id)) from baton.pieces");
 }
 
+// The pages that a statement touches.
+long pages_of(Connection& db, const std::string& statement) {
+    const auto plan = db.value("explain (analyze, buffers, timing off, format json) " + statement);
+    long pages = 0;
+    for (const std::string name : {"\"Shared Hit Blocks\": ", "\"Shared Read Blocks\": "})
+        pages += std::stol(plan.substr(plan.find(name) + name.size()));
+    return pages;
+}
+
+// The pages that it takes to poll one event and to settle it.
+long pages_of_a_cycle(Connection& db) {
+    db.exec("insert into events (event_type, partition_key) values ('e', 'k')");
+    const long poll = pages_of(db, "select * from baton.poll_outbox('g', 'c')");
+    const auto id = db.value("select max(upto_id) from baton.pieces");
+    return poll + pages_of(db, "select baton.commit_offset('g', 'c', " + id + ")");
+}
+
 }  // namespace
+
+TEST_P(OutboxCost, polls_stay_cheap_while_a_long_transaction_keeps_old_row_versions_alive) {
+    const auto url = make_database(GetParam());
+    Connection db(url);
+    Connection open(url);
+    settle_all(db);
+    for (int i = 0; i < 10; ++i) pages_of_a_cycle(db);
+    const long before = pages_of_a_cycle(db);
+    open.exec("begin; insert into events (event_type) values ('held open')");
+    db.exec(R"(do $$ begin
+        for i in 1..2000 loop
+            insert into events (event_type) values ('e');
+            commit;
+            perform from baton.poll_outbox('g', 'c');
+            commit;
+            perform baton.commit_offset('g', 'c', max(upto_id)) from baton.pieces;
+            commit;
+        end loop;
+    end $$)");
+    EXPECT_LT(pages_of_a_cycle(db), before + 40);
+    open.exec("rollback");
+}
+
+TEST_P(OutboxCost, an_event_that_commits_late_is_found_without_reading_the_log) {
+    const auto url = make_database(GetParam());
+    Connection db(url);
+    Connection late(url);
+    late.exec("begin; insert into events (event_type) values ('late')");
+    db.exec("insert into events (event_type) select 'e' from generate_series(1, 30000)");
+    while (db.value("select count(*) from baton.poll_outbox('g', 'c', 10000)") != "0")
+        db.exec("select baton.commit_offset('g', 'c', max(upto_id)) from baton.pieces");
+    db.exec("analyze events");
+    pages_of_a_cycle(db);  // fills the caches
+    late.exec("commit");
+    EXPECT_LT(pages_of(db, "select * from baton.poll_outbox('g', 'c')"), 300);
+    EXPECT_EQ(db.value("select count(*) from baton.pieces"), "1");
+}
+
+TEST_P(OutboxCost, a_poll_with_an_old_snapshot_cannot_lease_what_another_has_leased_since) {
+    const auto url = make_database(GetParam());
+    Connection old(url);
+    Connection db(url);
+    old.exec("begin isolation level repeatable read; select count(*) from events");
+    settle_all(db);
+    try {
+        EXPECT_EQ(old.value("select count(*) from baton.poll_outbox('g', 'd')"), "0");
+    } catch (const SqlError& error) {
+        EXPECT_EQ(error.sqlstate(), "40001");
+    }
+    old.exec("rollback");
+}
 
 TEST_P(OutboxCost, an_idle_poll_draws_no_transaction_id_and_writes_nothing) {
     const auto url = make_database(GetParam());

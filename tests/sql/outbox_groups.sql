@@ -68,7 +68,7 @@ select is((select array_agg(id) from baton.poll_outbox('free', 'a', 1)), '{16}':
 select is((select array_agg(id) from baton.poll_outbox('free', 'b', 1)), '{17}'::bigint[], '... goes to several members');
 
 -- sharing lanes
-update baton.consumers set went_away_empty_at = clock_timestamp() where consumer_id = 'b';
+update baton.group_positions set hungry = jsonb_build_object('b', clock_timestamp());
 insert into events (event_type, partition_key) values ('e', 'single');
 select ok((select count(*) > 0 from baton.poll_outbox('g', 'z')), 'who shares with a hungry member gets something when there is something');
 
