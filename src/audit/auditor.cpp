@@ -30,14 +30,9 @@ class Audit {
           destination_(
               make_destination({name_, make_settings("sink", plan.sink),
                                 make_settings("reader", merged(plan.sink, plan.reader)), workplace_.path()})),
-          relays_({plan.program,
-                   plan.relay_db.empty() ? plan.db : plan.relay_db,
-                   plan.db,
-                   workplace_.path() / "relay.toml",
-                   workplace_.path(),
-                   name_,
-                   plan.relays,
-                   {}}) {}
+          relays_({plan.program, plan.relay_db.empty() ? plan.db : plan.relay_db, plan.db,
+                   workplace_.path() / "relay.toml", workplace_.path(), name_, plan.relays,
+                   plan.environment}) {}
 
     Report run() {
         load_.create();

@@ -33,6 +33,7 @@ struct Plan {
     Destination::Values sink;       // [pipeline.sink] without its destination
     Destination::Values reader;     // where the auditor itself must be told something else
     Destination::Values pipeline;   // more settings of the pipeline: "failure.attempts", "source.batch", ...
+    std::vector<std::pair<std::string, std::string>> environment;  // of the relays, beyond our own
     LoadPlan load;
     std::chrono::milliseconds duration{10'000};
     int relays = 1;

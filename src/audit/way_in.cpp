@@ -38,14 +38,8 @@ class WayIn {
               {name_, make_settings("source", plan.sink), publisher_settings(plan, {}), workplace_.path()})),
           inbox_(make_postgres_destination({name_, make_settings("sink", {{"url", plan.db}}),
                                             make_settings("reader", {{"url", plan.db}}), workplace_.path()})),
-          relays_({plan.program,
-                   relay_db(),
-                   plan.db,
-                   workplace_.path() / "relay.toml",
-                   workplace_.path(),
-                   name_,
-                   plan.relays,
-                   {}}) {}
+          relays_({plan.program, relay_db(), plan.db, workplace_.path() / "relay.toml", workplace_.path(),
+                   name_, plan.relays, plan.environment}) {}
 
     Report run() {
         broker_->create();

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <fstream>
 #include <iostream>
 #include <map>
 #include <thread>
@@ -70,9 +71,44 @@ std::vector<Fault> database_faults(Database& database) {
              }}};
 }
 
+// The relays' wall clock, which can be set: their steady clock goes on, as it does when an operator or NTP
+// sets the time.
+class FakeClock {
+  public:
+    FakeClock() { set("+0"); }
+    // What makes a child believe it; nothing where the library is missing.
+    std::vector<std::pair<std::string, std::string>> environment() const {
+        if (!present()) return {};
+        return {{"LD_PRELOAD", library.string()},
+                {"FAKETIME_TIMESTAMP_FILE", file_.string()},
+                {"FAKETIME_CACHE_DURATION", "1"},
+                {"FAKETIME_DONT_FAKE_MONOTONIC", "1"},
+                {"DONT_FAKE_MONOTONIC", "1"}};
+    }
+    std::vector<Fault> faults() {
+        if (!present()) return {};
+        return {{"the relays' clock set an hour ahead, then an hour back", [this](Relays&) {
+                     for (const auto* offset : {"+3600", "-3600", "+0"}) {
+                         set(offset);
+                         std::this_thread::sleep_for(2s);
+                     }
+                 }}};
+    }
+
+  private:
+    static bool present() { return std::filesystem::exists(library); }
+    void set(const std::string& offset) const { std::ofstream(file_) << offset << "\n"; }
+
+    static inline const std::filesystem::path library =
+        "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1";
+    TemporaryFolder folder_;
+    std::filesystem::path file_ = folder_ / "clock";
+};
+
 // The relay's faults come between the others, so that each of those is followed by one of them.
-std::vector<Fault> all_faults(Stand& stand, Database& database) {
+std::vector<Fault> all_faults(Stand& stand, Database& database, FakeClock& clock) {
     std::vector<Fault> others = broker_faults(stand);
+    for (auto& fault : clock.faults()) others.push_back(std::move(fault));
     for (auto& fault : database_faults(database)) others.push_back(std::move(fault));
     const std::vector<Fault> relays{audit::kill_relay(), audit::pause_relay(lease + 2s), audit::kill_relay(),
                                     audit::cut_database()};
@@ -103,7 +139,9 @@ audit::Report audit_stand(const std::string& name) {
     plan.relays = 2;
     plan.lease = lease;
     plan.load.rate = 400;
-    plan.faults = all_faults(*stand, database);
+    FakeClock clock;
+    plan.environment = clock.environment();
+    plan.faults = all_faults(*stand, database, clock);
     plan.fault_interval = 2s;
     plan.tell = [&name](const std::string& what) { std::cerr << name << ": " << what << std::endl; };
     auto report = way_in ? audit::audit_way_in(plan) : audit::run_audit(plan);
