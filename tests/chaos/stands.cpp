@@ -141,6 +141,7 @@ class SqsStand final : public BrokerStand<ElasticServer> {
                 {"timeout", "3s"}};
     }
     Values reader() override { return {{"endpoint", "http://" + at(server_.port())}}; }
+    double rate() const override { return 100; }
 };
 
 // The server is the auditor's own; from outside only the way to it can be broken.

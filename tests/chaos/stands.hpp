@@ -22,6 +22,8 @@ class Stand {
     virtual Values source() { return {}; }
 
     // Kill the server hard and start it again on its data; a stand without a server leaves these alone.
+    // Events per second that its server can take for long.
+    virtual double rate() const { return 400; }
     virtual bool has_server() const { return true; }
     virtual void kill_server() {}
     virtual void start_server() {}
