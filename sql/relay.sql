@@ -36,6 +36,18 @@ as $$
 $$;
 comment on function baton.relay_columns() is 'select list of an event for the relay';
 
+-- The same for reading a window: payloads that are stored in more than 8 kB are left out, and their size stands in a
+-- last column. How many rows fit into the relay's memory is not known before they are read; so they come without what
+-- is large, and the relay fetches that as far as it has room.
+create function baton.window_columns()
+returns text
+language sql immutable
+as $$
+    select replace(baton.relay_columns(), 'e.payload,', 'case when pg_column_size(e.payload) <= 8192 then e.payload end,')
+           || ', case when pg_column_size(e.payload) > 8192 then pg_column_size(e.payload) end'
+$$;
+comment on function baton.window_columns() is 'select list of an event in a window for the relay, without large payloads';
+
 -- The statement with which a relay opens the next window of the current era, prepared once: $1 group, $2 window number, $3 era, $4 seen.
 -- It does what baton.open_window() does, under one snapshot: its own. `unsure` says that this was not the place to ask, because a later
 -- era has begun or the transaction has written: ask baton.open_group_window().
@@ -208,9 +220,9 @@ begin
         taken.open_window := baton.load_window(outbox, g.group_id, at.window_number);
     end if;
     select max(p.id) into taken.parked_upto from baton.parked p where p.group_id = g.group_id;
-    taken.late_sql := baton.read_statement(outbox.relation, 'late', baton.relay_columns(), g.tenant_id);
+    taken.late_sql := baton.read_statement(outbox.relation, 'late', baton.window_columns(), g.tenant_id);
     taken.open_sql := baton.open_statement(outbox);
-    taken.fresh_sql := baton.read_statement(outbox.relation, 'fresh', baton.relay_columns(), g.tenant_id);
+    taken.fresh_sql := baton.read_statement(outbox.relation, 'fresh', baton.window_columns(), g.tenant_id);
     return taken;
 end
 $$;

@@ -6,6 +6,7 @@
 namespace baton::cli {
 
 void add_up(Program& program);
+void add_audit(Program& program);
 void add_demo(Program& program);
 void add_down(Program& program);
 void add_init(Program& program);

@@ -4,10 +4,9 @@
 
 #include <algorithm>
 #include <fstream>
-#include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 
+#include "audit/judge.hpp"
 #include "cli/demo_screen.hpp"
 
 namespace baton::cli {
@@ -16,38 +15,29 @@ using postgres::Connection;
 
 namespace {
 
-using Ids = std::set<std::string>;
-
-Ids committed_ids(Connection& db) {
-    const auto rows = db.query("select event_id from shop.events");
-    Ids ids;
-    for (int row = 0; row < rows.rows(); ++row) ids.insert(rows.text(row, 0));
-    return ids;
+// What the log says was committed.
+audit::Facts committed_facts(Connection& db) {
+    const auto rows = db.query("select event_id, aggregate_id, (payload ->> 'n')::bigint from shop.events");
+    audit::Facts facts;
+    for (int row = 0; row < rows.rows(); ++row)
+        facts.committed.emplace(rows.text(row, 0),
+                                audit::Written{rows.text(row, 1), rows.number<long>(row, 2), {}});
+    return facts;
 }
 
 // Read the file as any consumer would.
-Track audit_file(const std::filesystem::path& file, const Ids& committed) {
+Track audit_file(const std::filesystem::path& file, audit::Facts facts) {
+    std::ifstream lines(file);
+    for (std::string line; std::getline(lines, line);)
+        facts.arrived.push_back(nlohmann::json::parse(line).at("id"));
+    const audit::Judgement found = audit::judge(facts);
     Track track;
     track.name = "file";
-    Ids delivered;
-    std::map<std::string, int> last;
-    std::ifstream lines(file);
-    for (std::string line; std::getline(lines, line);) {
-        const auto event = nlohmann::json::parse(line);
-        const std::string id = event.at("id");
-        ++track.delivered;
-        if (!committed.contains(id)) ++track.phantom;
-        if (!delivered.insert(id).second) {
-            ++track.duplicated;
-            continue;
-        }
-        int& before = last[event.at("aggregate_id")];
-        const int n = event.at("payload").at("n");
-        if (n != before + 1) ++track.out_of_order;
-        before = n;
-    }
-    track.lost = static_cast<long>(std::count_if(
-        committed.begin(), committed.end(), [&](const std::string& id) { return !delivered.contains(id); }));
+    track.delivered = found.arrived;
+    track.lost = found.lost.count;
+    track.phantom = found.phantom.count + found.unknown.count;
+    track.duplicated = found.copies;
+    track.out_of_order = found.out_of_order.count + found.leaps.count;
     return track;
 }
 
@@ -91,9 +81,9 @@ bool Audit::passed() const {
 Audit audit_demo(const std::string& url, const std::filesystem::path& file) {
     Connection db(url, "baton demo audit");
     Audit audit;
-    const Ids committed = committed_ids(db);
-    audit.committed = static_cast<long>(committed.size());
-    audit.tracks = {audit_file(file, committed), audit_inbox(db)};
+    const auto facts = committed_facts(db);
+    audit.committed = static_cast<long>(facts.committed.size());
+    audit.tracks = {audit_file(file, facts), audit_inbox(db)};
     audit.books_balance = books_balance(db);
     return audit;
 }

@@ -3,6 +3,7 @@
 int main(int argc, char** argv) {
     baton::cli::Program program;
     baton::cli::add_demo(program);
+    baton::cli::add_audit(program);
     baton::cli::add_up(program);
     baton::cli::add_down(program);
     baton::cli::add_init(program);

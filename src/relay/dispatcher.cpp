@@ -293,12 +293,38 @@ void Dispatcher::retry(Ref ref, const std::string& name, Time now) {
     // Those behind a failed one fail with it: that is not their fault either.
     if (progress_ != it.progress && (lane.waiting.empty() || ref < lane.waiting.front())) ++it.attempts;
     it.progress = progress_;
-    if (it.attempts >= policy_.attempts && policy_.on_poison != OnPoison::retry)
+    const auto to_blame = [&] {
+        return it.attempts >= policy_.attempts ||
+               (it.tries >= policy_.attempts && alone(ref, name) && sink_answers());
+    };
+    if (policy_.on_poison != OnPoison::retry && to_blame())
         return fail(ref, it.error, Failure::Kind::retry);
     lane.waiting.insert(std::lower_bound(lane.waiting.begin(), lane.waiting.end(), ref), ref);
     lane.failed = lane.flying > 0;
     lane.not_before = std::max(lane.not_before, now + std::max(policy_.backoff.delay(it.tries, random_),
                                                                it.retry_after.value_or(0ms)));
+}
+
+// Whether only this event, and those that wait behind it, are there to be sent.
+bool Dispatcher::alone(Ref ref, const std::string& name) {
+    for (const auto& it : works_)
+        for (std::uint32_t i = static_cast<std::uint32_t>(it.settled); i < it.slots.size(); ++i) {
+            const Ref other{it.sequence, i};
+            if (it.slots[i].state == State::done || other == ref) continue;
+            if (other < ref || lane_of(other) != name) return false;
+        }
+    return true;
+}
+
+// Ask the sink whether it is up. This may wait for its server: call it only when there is nothing else to do.
+bool Dispatcher::sink_answers() {
+    if (!sink_.trouble().empty()) return false;
+    try {
+        sink_.check();
+        return true;
+    } catch (const std::exception&) {
+        return false;
+    }
 }
 
 // Give an event up: it will be parked.

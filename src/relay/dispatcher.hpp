@@ -6,7 +6,9 @@
 // messages of one key wait in a lane: one flies at a time (or several, where the sink lets a failure take the
 // later ones with it), and a failed one goes first again. Attempts. An attempt counts against an event only
 // when the sink took something else meanwhile: a sink that takes nothing is down, and that is no event's
-// fault. An event that used up its attempts is parked; in an ordered group those of its key behind it too.
+// fault. When nothing but that event and its key is there to be sent, nothing else can show whether the sink is up;
+// so after the same number of tries the sink itself is asked (Sink::check), and where it answers the event is to
+// blame. An event that used up its attempts is parked; in an ordered group those of its key behind it too.
 // Circuit breaker. After several failures in a row nothing is sent for a while, then one message as a probe.
 //
 // One thread. Time comes in as an argument, so that tests need not wait.
@@ -153,6 +155,8 @@ class Dispatcher {
     void take(const Delivery& delivery, Time now);
     void landed(Ref ref, Time now);
     void retry(Ref ref, const std::string& name, Time now);
+    bool alone(Ref ref, const std::string& name);
+    bool sink_answers();
     void fail(Ref ref, std::string error, Failure::Kind kind);
     void hold_back(Ref ref);
     void open_circuit(Time now);

@@ -172,6 +172,12 @@ Settings Settings::below(const std::string& prefix) const {
     return group;
 }
 
+std::map<std::string, Settings::Value> Settings::values() const {
+    std::map<std::string, Value> all;
+    for (const auto& [key, entry] : values_) all.emplace(key, entry.value);
+    return all;
+}
+
 bool Settings::same_as(const Settings& other) const {
     return std::equal(
         values_.begin(), values_.end(), other.values_.begin(), other.values_.end(),

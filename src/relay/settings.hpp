@@ -57,6 +57,8 @@ class Settings {
                              const std::string& hint = {}) const;
 
     const std::string& name() const { return name_; }
+    // Everything as it is written: secrets are not resolved.
+    std::map<std::string, Value> values() const;
     // Whether both say the same, wherever it is written.
     bool same_as(const Settings& other) const;
 

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -12,6 +13,8 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
+#include <optional>
+#include <regex>
 
 #include "sinks/json_lines.hpp"
 
@@ -28,6 +31,7 @@ struct Options {
     bool sync = true;
     std::uint64_t rotate_size = 0;
     std::chrono::milliseconds rotate_after{0};
+    std::size_t keep = 0;
 };
 
 [[noreturn]] void fail(const std::string& what, const fs::path& path) {
@@ -194,14 +198,14 @@ class FileSink final : public relay::Sink {
         ::gmtime_r(&now, &utc);
         std::array<char, 32> stamp{};
         std::strftime(stamp.data(), stamp.size(), "%Y%m%dT%H%M%SZ", &utc);
-        fs::path target;
-        for (int number = 1; target.empty() || fs::exists(target); ++number) {
-            const std::string suffix = number == 1 ? "" : "-" + std::to_string(number);
-            target = options_.path.parent_path() / (options_.path.stem().string() + "-" + stamp.data() +
-                                                    suffix + options_.path.extension().string());
-        }
+        const int number = next_number(stamp.data());
+        const std::string suffix = number == 1 ? "" : "-" + std::to_string(number);
+        const fs::path target =
+            options_.path.parent_path() / (options_.path.stem().string() + "-" + stamp.data() + suffix +
+                                           options_.path.extension().string());
         if (::rename(options_.path.c_str(), target.c_str()) != 0) fail("rename", options_.path);
         file_ = std::make_unique<LogFile>(options_);
+        forget_old();
         if (!options_.sync) return;
         const fs::path folder = options_.path.parent_path().empty() ? "." : options_.path.parent_path();
         const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -211,6 +215,50 @@ class FileSink final : public relay::Sink {
         if (!flushed) fail("flush", folder);
     }
 
+    // A full file of ours is called NAME-20260131T235959Z[-N].EXT: the time it was put aside, and which of
+    // that second. Nothing else in the folder is touched.
+    std::optional<std::pair<std::string, int>> put_aside_as(const fs::path& file) const {
+        const std::string stem = file.stem().string();
+        const std::string own = options_.path.stem().string() + "-";
+        if (file.extension() != options_.path.extension() || !stem.starts_with(own)) return std::nullopt;
+        const std::string rest = stem.substr(own.size());
+        static const std::regex form("([0-9]{8}T[0-9]{6}Z)(-([0-9]{1,6}))?");
+        std::smatch parts;
+        if (!std::regex_match(rest, parts, form)) return std::nullopt;
+        return std::pair(parts[1].str(), parts[3].matched ? std::stoi(parts[3].str()) : 1);
+    }
+
+    using FullFile = std::pair<std::pair<std::string, int>, fs::path>;  // time, number, where it is
+
+    // The full files, oldest first.
+    std::vector<FullFile> full_files() const {
+        const fs::path folder = options_.path.parent_path().empty() ? "." : options_.path.parent_path();
+        std::vector<FullFile> full;
+        std::error_code ignored;
+        for (const auto& entry : fs::directory_iterator(folder, ignored))
+            if (auto age = put_aside_as(entry.path())) full.emplace_back(std::move(*age), entry.path());
+        std::sort(full.begin(), full.end());
+        return full;
+    }
+
+    // The number of the next full file of this second: above all others, also those that are deleted by now,
+    // or the order of the names would not be that of the files.
+    int next_number(const std::string& stamp) {
+        if (last_.first != stamp) last_ = {stamp, 0};
+        for (const auto& [age, file] : full_files())
+            if (age.first == stamp) last_.second = std::max(last_.second, age.second);
+        return ++last_.second;
+    }
+
+    // Delete the oldest full files that are too many. One that cannot be deleted is tried again next time.
+    void forget_old() const {
+        if (options_.keep == 0) return;
+        const auto full = full_files();
+        std::error_code ignored;
+        for (std::size_t i = 0; i + options_.keep < full.size(); ++i) fs::remove(full[i].second, ignored);
+    }
+
+    std::pair<std::string, int> last_;  // time and number of the last full file
     Options options_;
     std::unique_ptr<LogFile> file_;
     std::string buffer_;
@@ -230,6 +278,11 @@ std::unique_ptr<relay::Sink> make_file(const relay::Settings& settings) {
     options.sync = policy == "batch";
     options.rotate_size = read_size(settings, "rotate_size");
     options.rotate_after = settings.duration("rotate_after", std::chrono::milliseconds(0));
+    const auto keep = settings.number("keep", 0);
+    if (keep < 0) settings.refuse("keep", "must be 0 (all full files stay) or more");
+    if (keep > 0 && options.rotate_size == 0 && options.rotate_after.count() == 0)
+        settings.refuse("keep", "means nothing here", "set rotate_size or rotate_after too");
+    options.keep = static_cast<std::size_t>(keep);
     return std::make_unique<FileSink>(std::move(options));
 }
 

@@ -28,7 +28,8 @@ enum Column {
     causation_id,
     occurred_at,
     available_at,
-    attempt
+    attempt,                 // of a parked event
+    withheld_size = attempt  // of an event in a window, when its payload was left out
 };
 
 std::int64_t read_int8(std::string_view bytes) {
@@ -118,13 +119,44 @@ OutboxBatch::OutboxBatch(postgres::Result answer, PayloadKind kind, bool from_js
         events.push_back(read_event(rows, row, room, kind, from_jsonb));
         if (are_parked) {
             events.back().attempt = read_int4(rows.view(row, attempt));
-        } else if (!rows.is_null(row, available_at)) {
+            continue;
+        }
+        if (!rows.is_null(row, available_at)) {
             due.resize(static_cast<std::size_t>(count));
             due[static_cast<std::size_t>(row)] = read_time(rows.view(row, available_at));
             has_due = true;
         }
+        if (!rows.is_null(row, withheld_size))
+            withheld.push_back(
+                {events.size() - 1, static_cast<std::size_t>(read_int4(rows.view(row, withheld_size)))});
     }
     bytes = PQresultMemorySize(rows.native()) + texts.size() + events.size() * sizeof(Event);
+}
+
+bool OutboxBatch::cut_to(std::size_t largest) {
+    std::size_t size = 0;
+    for (std::size_t i = 0; i < withheld.size(); ++i) {
+        size += withheld[i].size;
+        if (size <= largest || i == 0) continue;
+        events.resize(withheld[i].event);
+        if (has_due) due.resize(withheld[i].event);
+        withheld.resize(i);
+        return true;
+    }
+    return false;
+}
+
+void OutboxBatch::add_payloads(postgres::Result answer, bool from_jsonb) {
+    payloads.emplace(std::move(answer));
+    for (std::size_t i = 0; i < withheld.size(); ++i) {
+        Event& event = events[withheld[i].event];
+        const int row = static_cast<int>(i);
+        if (row >= payloads->rows() || read_int8(payloads->view(row, 0)) != event.id)
+            throw Error("event " + std::string(event.source_id) + " has no payload any more");
+        event.payload = from_jsonb ? json_field(*payloads, row, 1) : field(*payloads, row, 1);
+    }
+    bytes += PQresultMemorySize(payloads->native());
+    withheld.clear();
 }
 
 void OutboxBatch::leave_out(const std::vector<std::int64_t>& ids) {

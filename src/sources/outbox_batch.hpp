@@ -24,11 +24,18 @@ struct Window {
 };
 
 struct OutboxBatch : relay::Batch {
-    // Read the columns of baton.relay_columns(), with the attempt behind them when `parked`.
+    // Read the columns of baton.relay_columns() with the attempt behind them when `parked`, else those of
+    // baton.window_columns().
     OutboxBatch(postgres::Result rows, PayloadKind kind, bool from_jsonb, bool parked);
 
     // Drop the events with these ids: they are parked.
     void leave_out(const std::vector<std::int64_t>& ids);
+
+    // Drop the last events, so that the payloads that were left out have no more than this together, or there
+    // is one of them; true when some were dropped.
+    bool cut_to(std::size_t largest);
+    // Take the payloads that were left out: rows of id and payload, in the order of ids.
+    void add_payloads(postgres::Result answer, bool from_jsonb);
 
     postgres::Result rows;
     std::string texts;                          // values that the server sends in another form than text
@@ -37,6 +44,12 @@ struct OutboxBatch : relay::Batch {
     bool window_done = false;                   // ... and whether the window is exhausted then
     std::vector<std::optional<Timestamp>> due;  // available_at of each row, while it is looked at
     bool has_due = false;
+    struct Withheld {
+        std::size_t event;  // its place in `events`
+        std::size_t size;   // as it is stored
+    };
+    std::vector<Withheld> withheld;
+    std::optional<postgres::Result> payloads;
 };
 
 }  // namespace baton::sources

@@ -288,8 +288,9 @@ void OutboxSource::read_window() {
 }
 
 void OutboxSource::take_rows(Result answer, bool late, int limit) {
-    const bool exhausted = answer.rows() < limit;
+    const int rows = answer.rows();
     auto batch = std::make_shared<OutboxBatch>(std::move(answer), payload_kind_, from_jsonb_, false);
+    const bool exhausted = !batch->cut_to(options_.batch_bytes) && rows < limit;
     batch->window = window_;
     if (!batch->events.empty()) after_id_ = batch->events.back().id;
     if (exhausted && late && window_->first_id) after_id_ = std::max(after_id_, *window_->first_id - 1);
@@ -302,13 +303,35 @@ void OutboxSource::take_rows(Result answer, bool late, int limit) {
         window_.reset();
         found_nothing_ = false;
     }
-    arrived_ = std::move(batch);
+    if (batch->withheld.empty())
+        arrived_ = std::move(batch);
+    else
+        read_payloads(batch);
+}
+
+// Fetch what was too large to be read along.
+void OutboxSource::read_payloads(const std::shared_ptr<OutboxBatch>& batch) {
+    reading_ = Reading::payloads;
+    std::vector<long long> ids;
+    for (const auto& it : batch->withheld) ids.push_back(batch->events[it.event].id);
+    pipe_.send(
+        "select e.id, e.payload from " + relation_ + " e where e.id = any($1::bigint[]) order by e.id",
+        {postgres::array_literal(ids)},
+        [this, batch](Result answer) {
+            reading_ = Reading::nothing;
+            batch->add_payloads(std::move(answer), from_jsonb_);
+            arrived_ = batch;
+        },
+        Format::binary);
+    pipe_.sync();
 }
 
 // Read as many as fit into batch_bytes, judging by the last batch; grow step by step.
 void OutboxSource::adapt_limit(const OutboxBatch& batch, int limit) {
     if (batch.events.empty()) return;
-    const std::size_t each = batch.bytes / batch.events.size() + 1;
+    std::size_t bytes = batch.bytes;
+    for (const auto& it : batch.withheld) bytes += it.size;
+    const std::size_t each = bytes / batch.events.size() + 1;
     const auto fitting = static_cast<int>(std::min<std::size_t>(options_.batch_bytes / each, 1'000'000));
     limit_ = std::clamp(std::min(fitting, limit * 4), 1, options_.batch);
 }

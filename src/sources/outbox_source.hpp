@@ -23,7 +23,7 @@ struct OutboxOptions {
     std::string owner;                  // this relay's name, unlike any other's
     relay::milliseconds lease{15000};   // how long it takes until another relay may take over from a dead one
     int batch = 1000;                   // events per read, at most
-    std::size_t batch_bytes = 4 << 20;  // fewer events are read when these would be larger
+    std::size_t batch_bytes = 4 << 20;  // fewer events are read when these would be larger; one may be
     std::string wake_up = "auto";       // bell, notify or poll
 };
 
@@ -54,7 +54,7 @@ class OutboxSource final : public relay::Feed {
   private:
     using Clock = std::chrono::steady_clock;
     using WindowPtr = std::shared_ptr<const Window>;
-    enum class Reading { nothing, opening, window, parked };  // what is under way in the pipe
+    enum class Reading { nothing, opening, window, payloads, parked };  // what is under way in the pipe
     struct Note {
         std::shared_ptr<const OutboxBatch> batch;
         std::size_t done;
@@ -72,6 +72,7 @@ class OutboxSource final : public relay::Feed {
     void read_parked();
     void take_window(const postgres::Result& answer);
     void take_rows(postgres::Result answer, bool late, int limit);
+    void read_payloads(const std::shared_ptr<OutboxBatch>& batch);
     void flush_log();
     void adapt_limit(const OutboxBatch& batch, int limit);
     std::shared_ptr<OutboxBatch> finish(std::shared_ptr<OutboxBatch> batch);

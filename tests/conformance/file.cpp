@@ -5,16 +5,18 @@
 
 #include <fstream>
 
+#include "audit/lines.hpp"
 #include "conformance/driver.hpp"
-#include "conformance/lines.hpp"
 #include "conformance/sink_conformance.hpp"
 #include "sinks/registry.hpp"
+#include "support/cluster.hpp"
 #include "support/folder.hpp"
 
 namespace baton::test {
 
 namespace {
 
+using audit::read_lines;
 namespace fs = std::filesystem;
 
 class FileFixture : public SinkFixture {
@@ -97,6 +99,70 @@ TEST(FileSink, full_files_are_put_aside_and_nothing_is_missing) {
     for (const auto& [id, count] : ids) EXPECT_EQ(count, 1) << id;
 }
 
+// The files beside this one, oldest first as their names say.
+std::vector<fs::path> put_aside(const fs::path& path) {
+    std::vector<fs::path> full;
+    for (const auto& entry : fs::directory_iterator(path.parent_path()))
+        if (entry.path() != path && entry.path().filename().string().starts_with(path.stem().string() + "-"))
+            full.push_back(entry.path());
+    return full;
+}
+
+TEST(FileSink, only_as_many_full_files_stay_as_keep_says_and_strangers_are_left_alone) {
+    FileFixture fixture;
+    const fs::path path = fixture.make_destination();
+    const fs::path stranger = path.parent_path() / (path.stem().string() + "-notes.jsonl");
+    std::ofstream(stranger) << "mine";
+    auto settings = fixture.settings(path);
+    settings.set("rotate_size", "1kB");
+    settings.set("keep", std::int64_t{3});
+    deliver(settings, 0, 400);
+    EXPECT_TRUE(fs::exists(stranger));
+    const auto full = put_aside(path);
+    EXPECT_EQ(full.size(), 4U) << "three and the stranger";
+    std::set<std::string> ids;
+    for (const auto& file : full)
+        if (file != stranger)
+            for (const auto& message : read_lines(file)) ids.insert(message.id);
+    for (const auto& message : read_lines(path)) ids.insert(message.id);
+    EXPECT_TRUE(ids.contains("m399")) << "the newest must be there";
+    EXPECT_FALSE(ids.contains("m0")) << "the oldest must be gone";
+    for (int i = 400 - static_cast<int>(ids.size()); i < 400; ++i)
+        EXPECT_TRUE(ids.contains("m" + std::to_string(i))) << "m" << i << " is missing in the middle";
+}
+
+TEST(FileSink, an_old_file_is_put_aside_although_it_is_small) {
+    FileFixture fixture;
+    const fs::path path = fixture.make_destination();
+    auto settings = fixture.settings(path);
+    settings.set("rotate_after", "20ms");
+    const auto sink = sinks::make_sink(settings);
+    int sent = 0;
+    wait_until("a file is put aside", [&] {
+        Driver driver(*sink, 4);
+        driver.give(make_messages(sent++, 1));
+        driver.run();
+        return put_aside(path).size() >= 2;
+    });
+    std::set<std::string> ids;
+    for (const auto& message : read_lines(path)) ids.insert(message.id);
+    for (const auto& file : put_aside(path))
+        for (const auto& message : read_lines(file)) ids.insert(message.id);
+    EXPECT_EQ(ids.size(), static_cast<std::size_t>(sent));
+}
+
+TEST(FileSink, without_fsync_everything_is_in_the_file_all_the_same) {
+    FileFixture fixture;
+    const fs::path path = fixture.make_destination();
+    auto settings = fixture.settings(path);
+    settings.set("fsync", "never");
+    settings.set("rotate_size", "2kB");
+    deliver(settings, 0, 100);
+    std::size_t count = read_lines(path).size();
+    for (const auto& file : put_aside(path)) count += read_lines(file).size();
+    EXPECT_EQ(count, 100U);
+}
+
 TEST(FileSink, a_file_that_another_process_writes_is_left_alone) {
     FileFixture fixture;
     const std::string path = fixture.make_destination();
@@ -130,8 +196,11 @@ TEST(FileSink, a_full_disk_is_waited_for_and_leaves_whole_lines) {
 
 TEST(FileSink, bad_settings_are_refused_by_name) {
     FileFixture fixture;
-    for (const auto& [key, value] : std::map<std::string, std::string>{
-             {"fsync", "sometimes"}, {"rotate_size", "many"}, {"rotate_after", "soon"}, {"pth", "x"}}) {
+    for (const auto& [key, value] : std::map<std::string, std::string>{{"fsync", "sometimes"},
+                                                                       {"rotate_size", "many"},
+                                                                       {"keep", "few"},
+                                                                       {"rotate_after", "soon"},
+                                                                       {"pth", "x"}}) {
         auto settings = fixture.settings("/tmp/unused.jsonl");
         settings.set(key, value);
         try {

@@ -1,10 +1,15 @@
 #include <gtest/gtest.h>
 
+#include <fstream>
+
+#include "audit/kafka_client.hpp"
+#include "base/file.hpp"
 #include "conformance/driver.hpp"
-#include "conformance/kafka_reader.hpp"
 #include "conformance/sink_conformance.hpp"
 #include "sinks/registry.hpp"
 #include "support/broker.hpp"
+#include "support/certificate.hpp"
+#include "support/folder.hpp"
 
 namespace baton::test {
 
@@ -21,7 +26,7 @@ class KafkaFixture : public SinkFixture {
 
     std::string make_destination() override {
         const std::string topic = "topic-" + std::to_string(++count_);
-        create_topic(direct(), topic, 3, {{"max.message.bytes", "1500000"}});
+        audit::create_topic(direct(), topic, 3, {{"max.message.bytes", "1500000"}});
         return topic;
     }
     relay::Settings settings(const std::string&) override {
@@ -36,7 +41,7 @@ class KafkaFixture : public SinkFixture {
         return settings;
     }
     std::vector<Received> read_all(const std::string& destination) override {
-        return read_topic(direct(), destination);
+        return audit::read_topic(direct(), destination);
     }
     void kill_broker() override { server_.kill_hard(); }
     void start_broker() override { server_.start(); }
@@ -46,7 +51,9 @@ class KafkaFixture : public SinkFixture {
         message.body = storage;
         return true;
     }
-    std::string direct() const { return "127.0.0.1:" + std::to_string(server_.port()); }
+    audit::KafkaProperties direct() const {
+        return {{"bootstrap.servers", "127.0.0.1:" + std::to_string(server_.port())}};
+    }
 
   private:
     Proxy proxy_;
@@ -123,6 +130,47 @@ TEST_F(KafkaSink, properties_pass_through_and_bad_or_dangerous_ones_are_refused_
     settings.set("properties.security.protocol", "SASL_SSL");
     settings.set("properties.sasl.mechanism", "SCRAM-SHA-512");
     EXPECT_NO_THROW(sinks::make_sink(settings));
+}
+
+TEST_F(KafkaSink, tls_and_a_password_are_spoken_and_strangers_are_not_trusted) {
+    const Folder folder;
+    const auto certificate = make_certificate(folder.path());
+    // Kafka wants key and certificate in one file.
+    std::ofstream(folder / "both.pem") << read_text(certificate.key) << read_text(certificate.cert);
+    KafkaServer server;
+    server.settings = {"listener.security.protocol.map=PLAIN:PLAINTEXT,PROXIED:SASL_SSL,CONTROLLER:PLAINTEXT",
+                       "listener.name.proxied.ssl.keystore.type=PEM",
+                       "listener.name.proxied.ssl.keystore.location=" + (folder / "both.pem").string(),
+                       "listener.name.proxied.sasl.enabled.mechanisms=PLAIN",
+                       "listener.name.proxied.plain.sasl.jaas.config=org.apache.kafka.common.security.plain."
+                       "PlainLoginModule "
+                       "required user_relay=\"secret\";"};
+    server.start();
+    const audit::KafkaProperties plain{{"bootstrap.servers", "127.0.0.1:" + std::to_string(server.port())}};
+    audit::create_topic(plain, "safe", 1);
+    relay::Settings settings("sink");
+    settings.set("type", "kafka");
+    settings.set("brokers", "127.0.0.1:" + std::to_string(server.proxied_port()));
+    settings.set("connect_timeout", "4s");
+    settings.set("topic", "safe");
+    settings.set("properties.security.protocol", "SASL_SSL");
+    settings.set("properties.sasl.mechanism", "PLAIN");
+    settings.set("properties.sasl.username", "relay");
+    settings.set("properties.sasl.password", "secret");
+    EXPECT_THROW(sinks::make_sink(settings)->check(), Error) << "nobody vouches for the certificate";
+    settings.set("properties.ssl.ca.location", certificate.cert.string());
+    Message message;
+    message.message_id = "m";
+    message.destination = "safe";
+    message.body = "x";
+    const auto sink = sinks::make_sink(settings);
+    EXPECT_NO_THROW(sink->check());
+    Driver driver(*sink);
+    driver.give({message});
+    driver.run();
+    EXPECT_EQ(audit::read_topic(plain, "safe").size(), 1U);
+    settings.set("properties.sasl.password", "wrong");
+    EXPECT_THROW(sinks::make_sink(settings)->check(), Error);
 }
 
 TEST_F(KafkaSink, trouble_says_why_nothing_arrives) {

@@ -1,86 +1,17 @@
 #include <gtest/gtest.h>
-#include <nats/nats.h>
 
-#include <nlohmann/json.hpp>
-#include <sstream>
-
+#include "audit/nats_client.hpp"
 #include "conformance/driver.hpp"
-#include "conformance/lines.hpp"
 #include "conformance/sink_conformance.hpp"
 #include "sinks/registry.hpp"
 #include "support/broker.hpp"
+#include "support/certificate.hpp"
 
 namespace baton::test {
 
 namespace {
 
-// A connection for the test's own use, straight to the server.
-class Direct {
-  public:
-    explicit Direct(const std::string& url) {
-        natsConnection_ConnectTo(&connection_, url.c_str());
-        natsConnection_JetStream(&jetstream_, connection_, nullptr);
-    }
-    ~Direct() {
-        jsCtx_Destroy(jetstream_);
-        natsConnection_Destroy(connection_);
-    }
-    Direct(const Direct&) = delete;
-    Direct& operator=(const Direct&) = delete;
-
-    void add_stream(const std::string& name, const std::string& subject, int largest) {
-        jsStreamConfig config;
-        jsStreamConfig_Init(&config);
-        const char* subjects[] = {subject.c_str()};
-        config.Name = name.c_str();
-        config.Subjects = subjects;
-        config.SubjectsLen = 1;
-        config.MaxMsgSize = largest;
-        if (js_AddStream(nullptr, jetstream_, &config, nullptr, nullptr) != NATS_OK)
-            throw Error("cannot add a stream");
-    }
-
-    std::vector<Received> read(const std::string& stream) {
-        std::vector<Received> messages;
-        jsStreamInfo* info = nullptr;
-        if (js_GetStreamInfo(&info, jetstream_, stream.c_str(), nullptr, nullptr) != NATS_OK)
-            throw Error("no such stream");
-        const auto last = info->State.LastSeq;
-        jsStreamInfo_Destroy(info);
-        for (std::uint64_t sequence = 1; sequence <= last; ++sequence)
-            messages.push_back(get(stream, sequence));
-        return messages;
-    }
-
-  private:
-    // Ask the server itself: the library reads an empty header as the line that follows.
-    Received get(const std::string& stream, std::uint64_t sequence) {
-        natsMsg* reply = nullptr;
-        const std::string subject = "$JS.API.STREAM.MSG.GET." + stream;
-        const std::string request = R"({"seq":)" + std::to_string(sequence) + "}";
-        if (natsConnection_RequestString(&reply, connection_, subject.c_str(), request.c_str(), 30'000) !=
-            NATS_OK)
-            throw Error("cannot get a message");
-        const auto answer = nlohmann::json::parse(natsMsg_GetData(reply),
-                                                  natsMsg_GetData(reply) + natsMsg_GetDataLength(reply));
-        natsMsg_Destroy(reply);
-        const auto& message = answer.at("message");
-        Received out;
-        out.body = decode_base64(message.value("data", ""));
-        std::istringstream headers(decode_base64(message.value("hdrs", "")));
-        for (std::string line; std::getline(headers, line);) {
-            const auto colon = line.find(": ");
-            if (colon != std::string::npos)
-                out.headers[line.substr(0, colon)] = line.substr(colon + 2, line.size() - colon - 3);
-        }
-        out.id = out.headers["Nats-Msg-Id"];
-        out.key = out.headers["partition-key"];
-        return out;
-    }
-
-    natsConnection* connection_ = nullptr;
-    jsCtx* jetstream_ = nullptr;
-};
+using audit::NatsClient;
 
 class NatsFixture : public SinkFixture {
   public:
@@ -91,7 +22,7 @@ class NatsFixture : public SinkFixture {
     }
     std::string make_destination() override {
         const std::string name = "S" + std::to_string(++count_);
-        Direct(server_.url()).add_stream(name, name + ".>", 1'500'000);
+        NatsClient(server_.url()).add_stream(name, name + ".>", 1'500'000);
         return name + ".events";
     }
     relay::Settings settings(const std::string&) override {
@@ -104,7 +35,7 @@ class NatsFixture : public SinkFixture {
         return settings;
     }
     std::vector<Received> read_all(const std::string& destination) override {
-        return Direct(server_.url()).read(destination.substr(0, destination.find('.')));
+        return NatsClient(server_.url()).read(destination.substr(0, destination.find('.')));
     }
     void kill_broker() override { server_.kill_hard(); }
     void start_broker() override { server_.start(); }
@@ -184,6 +115,28 @@ TEST(NatsSink, a_subject_that_the_user_may_not_publish_to_is_rejected_in_the_ser
     const auto words = rejection_of(settings, make_message("secret.events"));
     EXPECT_NE(words.find("ermissions"), std::string::npos) << words;
     settings.set("password", "wrong");
+    EXPECT_THROW(sinks::make_sink(settings)->check(), Error);
+}
+
+TEST(NatsSink, tls_and_a_token_are_spoken_and_strangers_are_not_trusted) {
+    NatsServer server;
+    const auto certificate = make_certificate(server.folder());
+    server.settings = {"tls { cert_file: \"" + certificate.cert.string() + "\", key_file: \"" +
+                           certificate.key.string() + "\" }",
+                       "authorization { token: secret }"};
+    server.start();
+    relay::Settings settings("sink");
+    settings.set("type", "nats");
+    settings.set("url", "tls://localhost:" + std::to_string(server.port()));
+    settings.set("token", "secret");
+    settings.set("connect_timeout", "3s");
+    EXPECT_THROW(sinks::make_sink(settings)->check(), Error) << "nobody vouches for the certificate";
+    settings.set("tls_ca", certificate.cert.string());
+    NatsClient(settings).add_stream("SAFE", "safe.events");
+    EXPECT_NO_THROW(sinks::make_sink(settings)->check());
+    EXPECT_EQ(rejection_of(settings, make_message("safe.events")), "");
+    EXPECT_EQ(NatsClient(settings).read("SAFE").size(), 1U);
+    settings.set("token", "wrong");
     EXPECT_THROW(sinks::make_sink(settings)->check(), Error);
 }
 

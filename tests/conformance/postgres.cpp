@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "conformance/driver.hpp"
-#include "conformance/lines.hpp"
 #include "conformance/sink_conformance.hpp"
+#include "sinks/encoding.hpp"
 #include "sinks/registry.hpp"
 #include "support/cluster.hpp"
 
@@ -43,8 +43,9 @@ class PostgresFixture : public SinkFixture {
         for (int row = 0; row < rows.rows(); ++row) {
             Received& message = messages.emplace_back();
             message.id = rows.text(row, 0);
-            message.body =
-                rows.is_null(row, 1) ? decode_base64(without_breaks(rows.text(row, 2))) : rows.text(row, 1);
+            message.body = rows.is_null(row, 1)
+                               ? sinks::base64_decode(without_breaks(rows.text(row, 2))).value()
+                               : rows.text(row, 1);
             message.headers = json::parse(rows.view(row, 3)).get<std::map<std::string, std::string>>();
             message.key = message.headers["partition-key"];
         }

@@ -1,8 +1,6 @@
 // The rabbitmq sink on a real rabbitmq-server.
 
-#include <amqp.h>
-#include <amqp_tcp_socket.h>
-
+#include "audit/rabbitmq_client.hpp"
 #include "conformance/driver.hpp"
 #include "conformance/sink_conformance.hpp"
 #include "sinks/registry.hpp"
@@ -15,87 +13,11 @@ namespace {
 
 using relay::Verdict;
 
-std::string text_of(const amqp_bytes_t& bytes) {
-    return {static_cast<const char*>(bytes.bytes), bytes.len};
+using audit::RabbitClient;
+
+std::string address_of(int port) {
+    return "amqp://guest:guest@127.0.0.1:" + std::to_string(port) + "/";
 }
-
-amqp_bytes_t bytes_of(const std::string& text) {
-    return amqp_cstring_bytes(text.c_str());
-}
-
-// A connection of the test's own.
-class RabbitClient {
-  public:
-    explicit RabbitClient(int port) : state_(amqp_new_connection()) {
-        amqp_socket_t* socket = amqp_tcp_socket_new(state_);
-        if (amqp_socket_open(socket, "127.0.0.1", port) != AMQP_STATUS_OK)
-            throw Error("cannot reach rabbitmq");
-        expect(amqp_login(state_, "/", 0, 131072, 0, AMQP_SASL_METHOD_PLAIN, "guest", "guest"));
-        amqp_channel_open(state_, 1);
-        expect(amqp_get_rpc_reply(state_));
-    }
-    ~RabbitClient() { amqp_destroy_connection(state_); }
-    RabbitClient(const RabbitClient&) = delete;
-    RabbitClient& operator=(const RabbitClient&) = delete;
-
-    // Make a durable queue; with a limit it refuses what is over it.
-    void declare_queue(const std::string& name, int limit = 0) {
-        amqp_table_entry_t entries[2];
-        entries[0].key = amqp_cstring_bytes("x-max-length");
-        entries[0].value.kind = AMQP_FIELD_KIND_I32;
-        entries[0].value.value.i32 = limit;
-        entries[1].key = amqp_cstring_bytes("x-overflow");
-        entries[1].value.kind = AMQP_FIELD_KIND_UTF8;
-        entries[1].value.value.bytes = amqp_cstring_bytes("reject-publish");
-        const amqp_table_t table{limit > 0 ? 2 : 0, entries};
-        amqp_queue_declare(state_, 1, bytes_of(name), 0, 1, 0, 0, table);
-        expect(amqp_get_rpc_reply(state_));
-    }
-    void declare_exchange(const std::string& name, const std::string& type) {
-        amqp_exchange_declare(state_, 1, bytes_of(name), bytes_of(type), 0, 1, 0, 0, amqp_empty_table);
-        expect(amqp_get_rpc_reply(state_));
-    }
-    void bind(const std::string& queue, const std::string& exchange, const std::string& key) {
-        amqp_queue_bind(state_, 1, bytes_of(queue), bytes_of(exchange), bytes_of(key), amqp_empty_table);
-        expect(amqp_get_rpc_reply(state_));
-    }
-    // Read everything without taking it: what was not acknowledged goes back when this connection ends.
-    std::vector<Received> read_all(const std::string& queue) {
-        std::vector<Received> all;
-        for (;;) {
-            amqp_maybe_release_buffers(state_);
-            const auto reply = amqp_basic_get(state_, 1, bytes_of(queue), 0);
-            expect(reply);
-            if (reply.reply.id == AMQP_BASIC_GET_EMPTY_METHOD) return all;
-            amqp_message_t message;
-            expect(amqp_read_message(state_, 1, &message, 0));
-            all.push_back(received(message));
-            amqp_destroy_message(&message);
-        }
-    }
-
-  private:
-    static void expect(const amqp_rpc_reply_t& reply) {
-        if (reply.reply_type != AMQP_RESPONSE_NORMAL) throw Error("rabbitmq refused the test");
-    }
-    static Received received(const amqp_message_t& message) {
-        Received got;
-        got.id = text_of(message.properties.message_id);
-        got.body = text_of(message.body);
-        EXPECT_EQ(message.properties.delivery_mode, AMQP_DELIVERY_PERSISTENT);
-        for (int i = 0; i < message.properties.headers.num_entries; ++i) {
-            const auto& entry = message.properties.headers.entries[i];
-            const std::string name = text_of(entry.key);
-            if (name == "partition-key")
-                got.key = text_of(entry.value.value.bytes);
-            else
-                got.headers[name] = text_of(entry.value.value.bytes);
-        }
-        return got;
-    }
-
-    amqp_connection_state_t state_;
-};
 
 class RabbitFixture final : public SinkFixture {
   public:
@@ -105,7 +27,7 @@ class RabbitFixture final : public SinkFixture {
     }
     std::string make_destination() override {
         const std::string name = "queue-" + std::to_string(++count_);
-        RabbitClient(server_.port()).declare_queue(name);
+        RabbitClient(address_of(server_.port())).declare_queue(name);
         return name;
     }
     relay::Settings settings(const std::string&) override {
@@ -117,7 +39,7 @@ class RabbitFixture final : public SinkFixture {
         return settings;
     }
     std::vector<Received> read_all(const std::string& destination) override {
-        return RabbitClient(server_.port()).read_all(destination);
+        return RabbitClient(address_of(server_.port())).read_all(destination);
     }
     void kill_broker() override { server_.kill_hard(); }
     void start_broker() override { server_.start(); }
@@ -180,7 +102,7 @@ class RabbitSinkTest : public testing::Test {
         for (const auto& delivery : deliveries) fate.emplace(delivery.ticket, delivery);
         return fate;
     }
-    static RabbitClient client() { return RabbitClient(server_->port()); }
+    static RabbitClient client() { return RabbitClient(address_of(server_->port())); }
 
     static inline std::unique_ptr<RabbitServer> server_;
     static inline Certificate certificate_;

@@ -1,7 +1,6 @@
 // The redis sink on a real redis-server.
 
-#include <hiredis/hiredis.h>
-
+#include "audit/redis_client.hpp"
 #include "conformance/driver.hpp"
 #include "conformance/sink_conformance.hpp"
 #include "sinks/registry.hpp"
@@ -12,63 +11,7 @@ namespace baton::test {
 
 namespace {
 
-// A connection of the test's own.
-class RedisClient {
-  public:
-    explicit RedisClient(int port) : context_(redisConnect("127.0.0.1", port), redisFree) {
-        if (!context_ || context_->err != 0)
-            throw Error("cannot reach redis on port " + std::to_string(port));
-    }
-    using Reply = std::unique_ptr<redisReply, decltype(&freeReplyObject)>;
-    Reply ask(const std::vector<std::string>& words) {
-        std::vector<const char*> pointers;
-        std::vector<std::size_t> sizes;
-        for (const auto& word : words) {
-            pointers.push_back(word.data());
-            sizes.push_back(word.size());
-        }
-        void* reply =
-            redisCommandArgv(context_.get(), static_cast<int>(words.size()), pointers.data(), sizes.data());
-        if (reply == nullptr) throw Error(std::string("redis: ") + context_->errstr);
-        return {static_cast<redisReply*>(reply), freeReplyObject};
-    }
-    // Run a command that must not fail.
-    void run(const std::vector<std::string>& words) {
-        const auto reply = ask(words);
-        if (reply->type == REDIS_REPLY_ERROR) throw Error(std::string(reply->str, reply->len));
-    }
-    std::int64_t number(const std::vector<std::string>& words) { return ask(words)->integer; }
-
-  private:
-    std::unique_ptr<redisContext, decltype(&redisFree)> context_;
-};
-
-std::string text_of(const redisReply* reply) {
-    return {reply->str, reply->len};
-}
-
-std::vector<Received> read_stream(RedisClient& client, const std::string& stream) {
-    std::vector<Received> all;
-    const auto reply = client.ask({"XRANGE", stream, "-", "+"});
-    for (std::size_t i = 0; i < reply->elements; ++i) {
-        const redisReply* fields = reply->element[i]->element[1];
-        Received got;
-        for (std::size_t f = 0; f + 1 < fields->elements; f += 2) {
-            const std::string name = text_of(fields->element[f]);
-            std::string value = text_of(fields->element[f + 1]);
-            if (name == "message_id")
-                got.id = std::move(value);
-            else if (name == "key")
-                got.key = std::move(value);
-            else if (name == "body")
-                got.body = std::move(value);
-            else if (name.starts_with("header:"))
-                got.headers[name.substr(7)] = std::move(value);
-        }
-        all.push_back(std::move(got));
-    }
-    return all;
-}
+using audit::RedisClient;
 
 class RedisFixture final : public SinkFixture {
   public:
@@ -87,8 +30,7 @@ class RedisFixture final : public SinkFixture {
         return settings;
     }
     std::vector<Received> read_all(const std::string& destination) override {
-        RedisClient client(server_.port());
-        return read_stream(client, destination);
+        return RedisClient(server_.port()).read_stream(destination);
     }
     void kill_broker() override { server_.kill_hard(); }
     void start_broker() override { server_.start(); }

@@ -6,19 +6,14 @@
 #include <string_view>
 #include <vector>
 
+#include "audit/received.hpp"
 #include "event/event.hpp"
 #include "relay/settings.hpp"
 #include "support/proxy.hpp"
 
 namespace baton::test {
 
-// A message as it was found at the broker.
-struct Received {
-    std::string id;
-    std::string key;
-    std::string body;
-    std::map<std::string, std::string> headers;  // may hold more than was sent
-};
+using audit::Received;
 
 class SinkFixture {
   public:

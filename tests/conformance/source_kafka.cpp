@@ -2,13 +2,30 @@
 
 #include <librdkafka/rdkafka.h>
 
-#include "conformance/kafka_reader.hpp"
+#include "audit/kafka_client.hpp"
 #include "conformance/source_conformance.hpp"
 #include "conformance/way_in.hpp"
 
 namespace baton::test {
 
 namespace {
+
+// Produce a message with a key and nothing else; without a body it is a tombstone.
+void produce_bare(const std::string& brokers, const std::string& topic, int partition, const std::string& key,
+                  const char* body) {
+    char error[512];
+    rd_kafka_conf_t* conf = rd_kafka_conf_new();
+    rd_kafka_conf_set(conf, "bootstrap.servers", brokers.c_str(), error, sizeof error);
+    const std::unique_ptr<rd_kafka_t, decltype(&rd_kafka_destroy)> producer(
+        rd_kafka_new(RD_KAFKA_PRODUCER, conf, error, sizeof error), &rd_kafka_destroy);
+    rd_kafka_topic_t* handle = rd_kafka_topic_new(producer.get(), topic.c_str(), nullptr);
+    const int failed = rd_kafka_produce(handle, partition, RD_KAFKA_MSG_F_COPY, const_cast<char*>(body),
+                                        body == nullptr ? 0 : std::char_traits<char>::length(body),
+                                        key.data(), key.size(), nullptr);
+    rd_kafka_topic_destroy(handle);
+    if (failed != 0 || rd_kafka_flush(producer.get(), 30'000) != RD_KAFKA_RESP_ERR_NO_ERROR)
+        throw Error("cannot produce to " + topic);
+}
 
 class KafkaFixture : public SourceFixture {
   public:
@@ -21,7 +38,7 @@ class KafkaFixture : public SourceFixture {
     }
     std::string make_place() override {
         const std::string topic = "topic-" + std::to_string(++count_);
-        create_topic(direct(), topic, 3);
+        audit::create_topic({{"bootstrap.servers", direct()}}, topic, 3);
         return topic;
     }
     Table source(const std::string& place, const std::string&) override {
@@ -38,7 +55,9 @@ class KafkaFixture : public SourceFixture {
                 {"brokers", direct()},
                 {"properties.message.max.bytes", std::int64_t{2'500'000}}};
     }
-    std::size_t held(const std::string& place) override { return kafka_lag(direct(), place, "in"); }
+    std::size_t held(const std::string& place) override {
+        return audit::kafka_lag({{"bootstrap.servers", direct()}}, place, "in");
+    }
     void kill_broker() override { server_.kill_hard(); }
     void start_broker() override { server_.start(); }
     Proxy& proxy() override { return proxy_; }

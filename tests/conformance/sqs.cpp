@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "audit/sqs_client.hpp"
 #include "conformance/driver.hpp"
 #include "conformance/sink_conformance.hpp"
 #include "sinks/encoding.hpp"
@@ -16,54 +17,15 @@ namespace baton::test {
 
 namespace {
 
+using audit::SqsClient;
 using nlohmann::json;
 using relay::Verdict;
 
-// Run one SQS action.
-json ask(int port, const std::string& action, const json& request) {
-    return json::parse(ask_sqs(port, action, request.dump()));
-}
-
-Received read_message(const json& message) {
-    Received got;
-    got.body = message.at("Body");
-    std::map<std::string, std::string> attributes;
-    for (const auto& [name, value] : message.at("MessageAttributes").items())
-        attributes[name] = value.at("StringValue");
-    got.id = attributes["message_id"];
-    got.key = attributes["partition_key"];
-    if (attributes["body_encoding"] == "base64") got.body = sinks::base64_decode(got.body).value();
-    if (attributes["body_encoding"] == "empty") got.body.clear();
-    const json rest = attributes.contains("headers") ? json::parse(attributes["headers"]) : json::object();
-    for (const auto& [name, value] : rest.items()) attributes[name] = value;
-    got.headers = std::move(attributes);
-    return got;
-}
-
-// Drain a queue; what was read is remembered by the caller.
+// Take away what is in a queue; ElasticMQ does not ask who we are.
 std::vector<Received> drain(int port, const std::string& url) {
     std::vector<Received> all;
-    for (;;) {
-        const json answer = ask(port, "ReceiveMessage",
-                                {{"QueueUrl", url},
-                                 {"MaxNumberOfMessages", 10},
-                                 {"MessageAttributeNames", {"All"}},
-                                 {"WaitTimeSeconds", 0}});
-        if (!answer.contains("Messages") || answer["Messages"].empty()) return all;
-        json entries = json::array();
-        for (const auto& message : answer["Messages"]) {
-            all.push_back(read_message(message));
-            entries.push_back(
-                {{"Id", std::to_string(entries.size())}, {"ReceiptHandle", message.at("ReceiptHandle")}});
-        }
-        ask(port, "DeleteMessageBatch", {{"QueueUrl", url}, {"Entries", entries}});
-    }
-}
-
-void create_queue(int port, const std::string& name) {
-    json request{{"QueueName", name}};
-    if (name.ends_with(".fifo")) request["Attributes"] = {{"FifoQueue", "true"}};
-    ask(port, "CreateQueue", request);
+    SqsClient(port).drain(url, all);
+    return all;
 }
 
 std::string name_of(const std::string& url) {
@@ -80,7 +42,7 @@ class SqsFixture final : public SinkFixture {
     std::string make_destination() override {
         const std::string name = "queue-" + std::to_string(++count_) + (fifo ? ".fifo" : "");
         killed_ = false;
-        create_queue(server_.port(), name);
+        SqsClient(server_.port()).create_queue(name);
         return server_.queue_url(name, proxy_.port());
     }
     relay::Settings settings(const std::string& destination) override {
@@ -162,7 +124,7 @@ TEST(SqsOnElasticMq, headers_that_are_no_attributes_arrive_in_one_that_is) {
         GTEST_SKIP() << unavailable.what();
     }
     server->start();
-    create_queue(server->port(), "headers");
+    SqsClient(server->port()).create_queue("headers");
     relay::Settings settings("sink");
     settings.set("type", "sqs");
     settings.set("queue", "{topic}");

@@ -4,8 +4,8 @@
 
 #include <cstdio>
 
+#include "audit/lines.hpp"
 #include "conformance/driver.hpp"
-#include "conformance/lines.hpp"
 #include "conformance/sink_conformance.hpp"
 #include "sinks/registry.hpp"
 #include "support/folder.hpp"
@@ -13,6 +13,8 @@
 namespace baton::test {
 
 namespace {
+
+using audit::read_lines;
 
 // Standard output leads into a file between settings() and read_all().
 class StdoutFixture : public SinkFixture {

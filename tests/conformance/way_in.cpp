@@ -7,7 +7,6 @@
 
 #include "cli/pipeline_parts.hpp"
 #include "conformance/driver.hpp"
-#include "conformance/lines.hpp"
 #include "sinks/registry.hpp"
 
 namespace baton::test {

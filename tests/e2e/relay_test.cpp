@@ -246,6 +246,36 @@ TEST_P(Relaying, check_validates_and_connects_without_sending) {
     EXPECT_NE(ran.errors.find("there is no table \"orders\""), std::string::npos) << ran.errors;
 }
 
+// The extension's worker runs the jobs where it is loaded; anywhere else a relay does, and only one of
+// several.
+TEST_P(Relaying, jobs_are_run_by_one_relay_where_no_worker_does) {
+    if (GetParam() == Form::extension) GTEST_SKIP() << "the worker runs them";
+    ASSERT_EQ(admin.value("select bool_and(runs = 0) from baton.jobs"), "t");
+    for (const auto* name : {"one", "two"}) write_config(to_file(std::string(name) + ".jsonl"), {}, name);
+    auto first = start("one");
+    auto second = start("two");
+    wait_until("every enabled job has run once", [&] {
+        return admin.value(
+                   "select bool_and(runs > 0) from baton.jobs where enabled and next_due < "
+                   "clock_timestamp() + interval '1 hour'") == "t";
+    });
+    const auto leader = admin.value("select owner from baton.relay_leader");
+    const bool first_leads = leader.find(":" + std::to_string(first.pid()) + ":") != std::string::npos;
+    auto& dead = first_leads ? first : second;
+    dead.signal(SIGKILL);
+    dead.wait(std::chrono::seconds(10));
+    admin.exec("update baton.relay_leader set until = now() - interval '1 s'");  // its lease is half a minute
+    const auto runs = admin.value("select sum(runs) from baton.jobs");
+    admin.exec("update baton.jobs set next_due = now() - interval '1 minute'");
+    wait_until("the other leads and runs them", [&] {
+        return admin.value("select sum(runs) > $1::numeric from baton.jobs", {runs}) == "t" &&
+               admin.value("select owner <> $1 from baton.relay_leader", {leader}) == "t";
+    });
+    EXPECT_EQ(
+        admin.value("select coalesce(string_agg(name || ': ' || last_error, '; '), '') from baton.jobs"), "");
+    (first_leads ? second : first).stop();
+}
+
 TEST_P(Relaying, endpoints_tell_how_it_is) {
     const int port = find_free_port();
     write_config("type = \"redis\"\nurl = \"redis://127.0.0.1:1\"\n",

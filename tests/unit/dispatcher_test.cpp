@@ -26,7 +26,10 @@ class ScriptedSink final : public Sink {
     SinkTraits traits() const override {
         return {.keeps_order_after_failure = keeps_order_, .max_message_bytes = 1000};
     }
-    void check() override {}
+    void check() override {
+        ++checks;
+        if (down) throw Error("nobody is there");
+    }
     void send(std::span<const Message> messages) override {
         for (const auto& message : messages) {
             const std::string id(message.event->event_id);
@@ -72,6 +75,7 @@ class ScriptedSink final : public Sink {
     std::size_t answers_per_collect = 1000;
     std::size_t most_in_flight = 0;
     bool down = false;
+    int checks = 0;
 
   private:
     bool keeps_order_;
@@ -314,13 +318,49 @@ TEST_P(Dispatching, a_sink_that_takes_nothing_costs_no_event_an_attempt) {
     EXPECT_EQ(checkpoint.position.second, 4u);
 }
 
-TEST_P(Dispatching, one_event_that_cannot_go_does_not_keep_the_circuit_open) {
+TEST_P(Dispatching, a_lone_event_that_cannot_go_is_parked_when_the_sink_says_that_it_is_up) {
     policy.attempts = 3;
     begin(GetParam());
     sink->scripts["a1"] = std::deque<Verdict>(1000, Verdict::retry);
-    dispatcher->add(batch({"a1"}));
+    dispatcher->add(batch({"a1", "a2"}));
+    run();
+    EXPECT_EQ(std::count(sink->sent.begin(), sink->sent.end(), "a1"), 3);
+    EXPECT_EQ(checkpoint.parked, (Ids{"a1 retry", "a2 blocked"}));
+    EXPECT_EQ(checkpoint.position.second, 2u);
+    EXPECT_GE(sink->checks, 1);
+}
+
+TEST_P(Dispatching, a_lone_event_waits_for_a_sink_that_is_down) {
+    policy.attempts = 3;
+    begin(GetParam());
+    sink->down = true;
+    dispatcher->add(batch({"a1", "a2"}));
     run(300);
-    EXPECT_TRUE(dispatcher->circuit_open());
+    EXPECT_TRUE(checkpoint.parked.empty());
+    sink->down = false;
+    run();
+    EXPECT_TRUE(checkpoint.parked.empty());
+    EXPECT_EQ(delivered_of('a'), (Ids{"a1", "a2"}));
+}
+
+TEST_P(Dispatching, a_sink_that_is_up_and_takes_nothing_parks_nothing_while_there_is_something_to_compare) {
+    policy.attempts = 2;
+    begin(GetParam());
+    for (const auto* id : {"a1", "b1"}) sink->scripts[id] = std::deque<Verdict>(1000, Verdict::retry);
+    dispatcher->add(batch({"a1", "b1"}));
+    run(500);
+    EXPECT_TRUE(checkpoint.parked.empty());
+    EXPECT_EQ(sink->checks, 0);
+}
+
+TEST_P(Dispatching, one_event_that_cannot_go_does_not_keep_the_circuit_open) {
+    policy.attempts = 3;
+    policy.breaker_threshold = 2;
+    begin(GetParam());
+    sink->scripts["a1"] = std::deque<Verdict>(1000, Verdict::retry);
+    dispatcher->add(batch({"a1"}));
+    run(2);
+    dispatcher->step(now, 0ms);
     for (int i = 0; i < 10; ++i) {
         dispatcher->add(batch({"b" + std::to_string(i)}));
         run(20);

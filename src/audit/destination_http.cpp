@@ -1,0 +1,88 @@
+// A webhook receiver of the auditor's own.
+
+#include <httplib.h>
+
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "audit/destination.hpp"
+#include "base/process.hpp"
+#include "baton/error.hpp"
+
+namespace baton::audit {
+
+namespace {
+
+class HttpDestination final : public Destination {
+  public:
+    explicit HttpDestination(const Place& place)
+        : port_(static_cast<int>(place.reader.number("port", 0))),
+          path_("/" + place.name),
+          base_(place.sink.text("url", "")) {
+        if (port_ == 0) port_ = find_free_port();
+    }
+    ~HttpDestination() override { stop(); }
+
+    void create() override {
+        server_.Post(path_, [this](const httplib::Request& request, httplib::Response& response) {
+            take(request);
+            response.status = 204;
+        });
+        thread_ = std::thread([this] { server_.listen("127.0.0.1", port_); });
+        while (!server_.is_running()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    Values sink_values() override {
+        const std::string base = base_.empty() ? "http://127.0.0.1:" + std::to_string(port_) : base_;
+        return {{"url", base + path_}, {"allow_private", true}};
+    }
+    std::vector<Received> follow(std::chrono::milliseconds patience) override {
+        std::unique_lock lock(mutex_);
+        came_.wait_for(lock, patience, [this] { return followed_ < all_.size(); });
+        std::vector<Received> news(all_.begin() + static_cast<std::ptrdiff_t>(followed_), all_.end());
+        followed_ = all_.size();
+        return news;
+    }
+    void forget() override {}
+    std::vector<Received> read_all() override {
+        const std::lock_guard lock(mutex_);
+        return all_;
+    }
+    void remove() override { stop(); }
+
+  private:
+    void take(const httplib::Request& request) {
+        std::vector<Received> messages;
+        const auto body = nlohmann::json::parse(request.body, nullptr, false);
+        const std::string id = request.get_header_value("webhook-id");
+        if (body.is_array() && request.get_header_value("partition-key").empty())
+            for (const auto& item : body) messages.push_back({item.value("id", ""), {}, item.dump(), {}});
+        else
+            messages.push_back({id, request.get_header_value("partition-key"), request.body, {}});
+        const std::lock_guard lock(mutex_);
+        all_.insert(all_.end(), messages.begin(), messages.end());
+        came_.notify_one();
+    }
+    void stop() {
+        server_.stop();
+        if (thread_.joinable()) thread_.join();
+    }
+
+    int port_;
+    std::string path_;
+    std::string base_;
+    httplib::Server server_;
+    std::thread thread_;
+    std::mutex mutex_;
+    std::condition_variable came_;
+    std::vector<Received> all_;
+    std::size_t followed_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Destination> make_http_destination(Place place) {
+    return std::make_unique<HttpDestination>(place);
+}
+
+}  // namespace baton::audit

@@ -1,0 +1,85 @@
+#pragma once
+// The judge: what was committed against what arrived. Knows neither database nor broker.
+//
+// Copies.  A message that arrived more than once is explained when a fault hit while it may have been under
+//          way: it was committed before the fault was over, and it had not arrived long before the fault
+//          began. Copies that no fault explains are a finding.
+// Order.   Within each key, first arrivals must be in the order of their numbers. With the copies left in, a
+//          sequence may go back (it is delivered again from an earlier place), and from there on it may only
+//          go on one by one or return to where the first arrivals had come; a leap over something is a
+//          finding.
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+namespace baton::audit {
+
+using Clock = std::chrono::steady_clock;
+
+// A committed event.
+struct Written {
+    std::string key;
+    long number = 0;                             // within its key, in the order of the transactions
+    std::optional<Clock::time_point> committed;  // empty when the answer to the commit was lost
+};
+
+// Something that was done to the relay, to a server or to a connection.
+struct FaultTime {
+    std::string name;
+    Clock::time_point began;
+    Clock::time_point ended;
+};
+
+struct Facts {
+    std::unordered_map<std::string, Written> committed;       // by event id
+    std::unordered_set<std::string> rolled_back;              // event ids
+    std::vector<std::string> arrived;                         // ids, oldest first within each key
+    std::unordered_map<std::string, Clock::time_point> seen;  // first arrivals
+    std::vector<FaultTime> faults;
+    Clock::duration recovery = std::chrono::seconds(10);  // from the end of a fault until all is as before
+    Clock::duration unsettled = std::chrono::seconds(3);  // how long an arrival may be without a checkpoint
+    bool ordered = true;                                  // the broker keeps the order of a key
+    bool deduplicates = false;                            // the broker keeps one copy of an id
+};
+
+// How often something was found, and the first ids.
+struct Finding {
+    long count = 0;
+    std::vector<std::string> examples;
+
+    void add(const std::string& example);
+};
+
+struct Latency {
+    long events = 0;
+    double p50 = 0, p99 = 0, p999 = 0, longest = 0;  // milliseconds
+};
+
+struct Judgement {
+    long committed = 0;
+    long rolled_back = 0;
+    long arrived = 0;  // with copies
+    long copies = 0;
+    long rewinds = 0;  // places where a key's sequence went back
+    Finding lost;
+    Finding phantom;             // rolled back, and yet it arrived
+    Finding unknown;             // nobody wrote it
+    Finding out_of_order;        // first arrivals
+    Finding leaps;               // with the copies left in
+    Finding unexplained_copies;  // no fault explains them, or the broker should have dropped them
+    bool ordered = true;
+    Latency calm;  // from commit to arrival, of those that no fault touched
+    Latency all;
+
+    bool good() const;
+    // Copies for each arrival.
+    double copy_rate() const;
+};
+
+Judgement judge(const Facts& facts);
+
+}  // namespace baton::audit

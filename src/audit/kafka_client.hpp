@@ -1,0 +1,40 @@
+#pragma once
+// Topics of Kafka, made, read from their beginning and followed.
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "audit/received.hpp"
+
+namespace baton::audit {
+
+// Properties of librdkafka, "bootstrap.servers" among them.
+using KafkaProperties = std::map<std::string, std::string>;
+
+void create_topic(const KafkaProperties& properties, const std::string& topic, int partitions,
+                  const std::map<std::string, std::string>& settings = {});
+void delete_topic(const KafkaProperties& properties, const std::string& topic);
+
+// Everything in the topic now, oldest first within each partition.
+std::vector<Received> read_topic(const KafkaProperties& properties, const std::string& topic);
+
+// How many messages of the topic the group has not committed.
+std::size_t kafka_lag(const KafkaProperties& properties, const std::string& topic, const std::string& group);
+
+// Follows a topic from its beginning; finds its way back when brokers go away.
+class KafkaTail {
+  public:
+    KafkaTail(const KafkaProperties& properties, const std::string& topic);
+    ~KafkaTail();
+    // What came since the last call, waiting up to `patience` for the first.
+    std::vector<Received> read(std::chrono::milliseconds patience);
+
+  private:
+    struct Consumer;
+    std::unique_ptr<Consumer> consumer_;
+};
+
+}  // namespace baton::audit

@@ -1,0 +1,75 @@
+#pragma once
+// Writers of every kind on an outbox of their own, who keep books about what they did.
+//
+// Transactions are short, slow, aborted, rolled back in part, bulk, or held open for long. Each event carries
+// a key and that key's number, taken from a row that the transaction has locked: so transactions on one key
+// see each other, and the numbers of a key are the order in which its events must arrive. A ledger is written
+// in the same transactions; it decides about commits whose answer was lost.
+
+#include <atomic>
+#include <mutex>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "audit/judge.hpp"
+#include "postgres/connection.hpp"
+
+namespace baton::audit {
+
+struct LoadPlan {
+    int writers = 4;
+    int keys = 20;
+    double rate = 500;        // events per second, all writers together
+    int payload_bytes = 200;  // about
+    unsigned seed = std::random_device{}();
+};
+
+class Load {
+  public:
+    // `name` becomes a schema, with the outbox NAME.events in it.
+    Load(std::string db, std::string name, LoadPlan plan);
+    ~Load();
+
+    void create();
+    void remove();
+    std::string outbox() const { return name_ + ".events"; }
+
+    void start();
+    // Let every writer finish its transaction, and wait for them.
+    void stop();
+
+    long committed() const { return committed_; }
+    // What broke in a way that no fault explains; empty when nothing did.
+    std::string failure() const;
+    // What was committed and what was rolled back. Throws Error when the ledger does not have something that
+    // was committed: then the database has lost it.
+    void testify(Facts& facts) const;
+
+  private:
+    struct Draft;  // a transaction's events
+    void write(unsigned number);
+    void hold_open();
+    void transact(postgres::Connection& db, std::mt19937& random);
+    void publish(postgres::Connection& db, Draft& draft, int key, int count);
+    void finish(postgres::Connection& db, Draft& draft, bool commit);
+    void forget(const Draft& draft);
+    bool nap(std::chrono::milliseconds time) const;
+    template <class Work>
+    void keep_going(Work work);
+
+    std::string db_;
+    std::string name_;
+    LoadPlan plan_;
+    std::string padding_;
+    std::vector<std::thread> threads_;
+    std::atomic<bool> stopping_{false};
+    std::atomic<long> committed_{0};
+    mutable std::mutex mutex_;
+    std::unordered_map<std::string, Clock::time_point> commits_;
+    std::unordered_set<std::string> rolled_back_;
+    std::string failure_;
+};
+
+}  // namespace baton::audit

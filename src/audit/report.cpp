@@ -1,0 +1,106 @@
+#include "audit/report.hpp"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+namespace baton::audit {
+
+using nlohmann::json;
+
+namespace {
+
+std::map<std::string, long> count_faults(const Report& report) {
+    std::map<std::string, long> counts;
+    for (const auto& name : report.faults) ++counts[name];
+    return counts;
+}
+
+struct Line {
+    const char* name;
+    const char* key;
+    const Finding* finding;
+    bool judged;
+};
+
+std::vector<Line> lines_of(const Judgement& it) {
+    return {{"lost", "lost", &it.lost, true},
+            {"phantom (rolled back)", "phantom", &it.phantom, true},
+            {"unknown", "unknown", &it.unknown, true},
+            {"out of order", "out_of_order", &it.out_of_order, it.ordered},
+            {"out of order, with copies", "leaps", &it.leaps, it.ordered},
+            {"copies that no fault explains", "unexplained_copies", &it.unexplained_copies, true}};
+}
+
+std::string describe(const Latency& latency) {
+    if (latency.events == 0) return "-";
+    return fmt::format("{:.1f} / {:.1f} / {:.1f} ms", latency.p50, latency.p99, latency.p999);
+}
+
+json latency_json(const Latency& latency) {
+    return {{"events", latency.events},
+            {"p50_ms", latency.p50},
+            {"p99_ms", latency.p99},
+            {"p999_ms", latency.p999},
+            {"longest_ms", latency.longest}};
+}
+
+}  // namespace
+
+std::string as_text(const Report& report) {
+    const Judgement& it = report.judgement;
+    std::string text;
+    const auto row = [&text](const std::string& name, const std::string& value) {
+        text += fmt::format("  {:<32}{}\n", name, value);
+    };
+    row("sink", report.sink);
+    row("committed", std::to_string(it.committed));
+    if (report.repeated > 0)
+        row("published again", std::to_string(report.repeated));
+    else
+        row("rolled back", std::to_string(it.rolled_back));
+    row("arrived",
+        fmt::format("{}, {} of them copies ({:.2f} %)", it.arrived, it.copies, it.copy_rate() * 100));
+    for (const auto& line : lines_of(it))
+        row(line.name, line.judged ? std::to_string(line.finding->count) : "not promised by this broker");
+    row("dead letters", std::to_string(report.dead));
+    if (report.left != 0) row("not settled at the end", std::to_string(report.left));
+    row("latency p50 / p99 / p99.9", describe(it.calm));
+    if (!report.faults.empty()) row("  with those hit by faults", describe(it.all));
+    for (const auto& [name, count] : count_faults(report)) row("fault", fmt::format("{} x {}", count, name));
+    for (const auto& line : lines_of(it))
+        for (const auto& example : line.finding->examples)
+            if (line.judged) row(line.name, example);
+    return text;
+}
+
+std::string as_json(const Report& report) {
+    const Judgement& it = report.judgement;
+    json findings = json::object();
+    json examples = json::object();
+    for (const auto& line : lines_of(it)) {
+        findings[line.key] = line.judged ? json(line.finding->count) : json(nullptr);
+        if (line.judged && line.finding->count > 0) examples[line.key] = line.finding->examples;
+    }
+    return json{{"verdict", report.good() ? "good" : "bad"},
+                {"sink", report.sink},
+                {"seconds", report.seconds},
+                {"committed", it.committed},
+                {"rolled_back", it.rolled_back},
+                {"published_again", report.repeated},
+                {"arrived", it.arrived},
+                {"copies", it.copies},
+                {"copy_rate", it.copy_rate()},
+                {"rewinds", it.rewinds},
+                {"findings", findings},
+                {"examples", examples},
+                {"dead", report.dead},
+                {"left", report.left},
+                {"latency", latency_json(it.calm)},
+                {"latency_with_faults", latency_json(it.all)},
+                {"faults", count_faults(report)}}
+        .dump(2);
+}
+
+}  // namespace baton::audit

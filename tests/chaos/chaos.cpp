@@ -1,0 +1,226 @@
+// Every sink on its real server, everything that can break broken in turn, and an audit of each:
+//
+//   chaos [SINK...]     BATON_CHAOS_SECONDS says how long each of them is written to (60), BATON_CHAOS_FAULTS
+//                       which faults are struck, by their names (all)
+//
+// Prints a page in Markdown; ends with 1 when an audit was bad.
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <thread>
+
+#include "audit/report.hpp"
+#include "chaos/stands.hpp"
+#include "support/broker.hpp"
+#include "support/cluster.hpp"
+#include "support/program.hpp"
+
+namespace baton::test {
+
+using namespace std::chrono_literals;
+using audit::Fault;
+using audit::Relays;
+
+namespace {
+
+constexpr auto lease = 3s;
+
+std::chrono::seconds seconds_per_sink() {
+    const char* given = std::getenv("BATON_CHAOS_SECONDS");
+    return std::chrono::seconds(given == nullptr ? 60 : std::max(std::atoi(given), 5));
+}
+
+// A database whose relays come through a proxy.
+struct Database {
+    Cluster cluster{Form::extension};
+    std::string url = cluster.fresh_database();
+    Proxy proxy{cluster.server().port()};
+
+    std::string relay_url() {
+        Connection db(url);
+        db.exec(
+            "do $$ begin create role chaos login superuser password 'c'; exception when duplicate_object "
+            "then null; end $$");
+        return "host=127.0.0.1 port=" + std::to_string(proxy.port()) +
+               " user=chaos password=c dbname=" + db.value("select current_database()");
+    }
+};
+
+std::vector<Fault> database_faults(Database& database) {
+    auto& server = database.cluster.server();
+    Proxy& proxy = database.proxy;
+    return {{"PostgreSQL stopped at once and restarted",
+             [&server](Relays&) {
+                 server.stop(postgres::LocalServer::Stop::immediate);
+                 server.start();
+             }},
+            {"PostgreSQL killed and restarted",
+             [&server](Relays&) {
+                 server.kill_hard();
+                 server.start();
+             }},
+            {"connections to PostgreSQL cut", [&proxy](Relays&) { proxy.cut(); }},
+            {"PostgreSQL half-open longer than the lease", [&proxy](Relays&) {
+                 proxy.swallow(Proxy::Swallow::everything);
+                 std::this_thread::sleep_for(lease + 1s);
+                 proxy.heal();
+             }}};
+}
+
+// The relays' wall clock, which can be set: their steady clock goes on, as it does when an operator or NTP
+// sets the time.
+class FakeClock {
+  public:
+    FakeClock() { set("+0"); }
+    // What makes a child believe it; nothing where the library is missing.
+    std::vector<std::pair<std::string, std::string>> environment() const {
+        if (!present()) return {};
+        return {{"LD_PRELOAD", library.string()},
+                {"FAKETIME_TIMESTAMP_FILE", file_.string()},
+                {"FAKETIME_CACHE_DURATION", "1"},
+                {"FAKETIME_DONT_FAKE_MONOTONIC", "1"},
+                {"DONT_FAKE_MONOTONIC", "1"}};
+    }
+    std::vector<Fault> faults() {
+        if (!present()) return {};
+        return {{"the relays' clock set an hour ahead, then an hour back", [this](Relays&) {
+                     for (const auto* offset : {"+3600", "-3600", "+0"}) {
+                         set(offset);
+                         std::this_thread::sleep_for(2s);
+                     }
+                 }}};
+    }
+
+  private:
+    static bool present() { return std::filesystem::exists(library); }
+    void set(const std::string& offset) const { std::ofstream(file_) << offset << "\n"; }
+
+    static inline const std::filesystem::path library =
+        "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1";
+    TemporaryFolder folder_;
+    std::filesystem::path file_ = folder_ / "clock";
+};
+
+// Faults of the broker and of the database in turn, and after every second one something happens to the
+// relays.
+std::vector<Fault> all_faults(Stand& stand, Database& database, FakeClock& clock) {
+    const std::vector<Fault> broker = broker_faults(stand);
+    std::vector<Fault> rest = database_faults(database);
+    for (auto& fault : clock.faults()) rest.push_back(std::move(fault));
+    std::vector<Fault> others;
+    for (std::size_t i = 0; i < std::max(broker.size(), rest.size()); ++i) {
+        if (i < broker.size()) others.push_back(broker[i]);
+        if (i < rest.size()) others.push_back(rest[i]);
+    }
+    const std::vector<Fault> relays{audit::kill_relay(), audit::pause_relay(lease + 2s), audit::kill_relay(),
+                                    audit::cut_database()};
+    std::vector<Fault> faults{audit::kill_relay()};
+    for (std::size_t i = 0; i < others.size(); ++i) {
+        faults.push_back(others[i]);
+        if (i % 2 == 1) faults.push_back(relays[i / 2 % relays.size()]);
+    }
+    if (const char* only = std::getenv("BATON_CHAOS_FAULTS"))
+        std::erase_if(faults, [only](const Fault& fault) {
+            return std::string_view(only).find(fault.name) == std::string_view::npos;
+        });
+    return faults;
+}
+
+// "kafka" is the way out to it, "kafka-in" the way in from it.
+audit::Report audit_stand(const std::string& name) {
+    const bool way_in = name.ends_with("-in");
+    const auto stand = make_stand(way_in ? name.substr(0, name.size() - 3) : name);
+    Database database;
+    audit::Plan plan;
+    plan.db = database.url;
+    plan.relay_db = database.relay_url();
+    plan.program = program_file();
+    plan.sink = way_in ? stand->source() : stand->sink();
+    plan.reader = stand->reader();
+    plan.duration = seconds_per_sink();
+    plan.relays = 2;
+    plan.lease = lease;
+    plan.load.rate = stand->rate();
+    FakeClock clock;
+    plan.environment = clock.environment();
+    plan.faults = all_faults(*stand, database, clock);
+    plan.fault_interval = 1s;
+    plan.tell = [&name](const std::string& what) { std::cerr << name << ": " << what << std::endl; };
+    auto report = way_in ? audit::audit_way_in(plan) : audit::run_audit(plan);
+    report.sink = name;
+    return report;
+}
+
+std::string row(const audit::Report& report) {
+    const auto& it = report.judgement;
+    const auto order = [&it](long count) { return it.ordered ? std::to_string(count) : "n/a"; };
+    return fmt::format(
+        "| {} | {} | {} | {} | {} | {} ({:.2f} %) | {} | {} | {} | {} | {:.1f} / {:.1f} / {:.1f} | {} |\n",
+        report.sink, it.committed, it.rolled_back, it.lost.count, it.phantom.count + it.unknown.count,
+        it.copies, it.copy_rate() * 100, it.unexplained_copies.count, order(it.out_of_order.count),
+        order(it.leaps.count), report.dead + report.left, it.calm.p50, it.calm.p99, it.calm.p999,
+        report.good() ? "good" : "**bad**");
+}
+
+int run(std::vector<std::string> names) {
+    if (names.empty()) {
+        names = stand_names();
+        for (const auto* broker : {"kafka", "nats", "rabbitmq", "redis"})
+            names.push_back(broker + std::string("-in"));
+    }
+    std::string page =
+        "| sink | committed | rolled back | lost | phantom | copies | unexplained | out of order | ... with "
+        "copies | dead or left | latency p50 / p99 / p99.9, ms | verdict |\n"
+        "|---|---|---|---|---|---|---|---|---|---|---|---|\n";
+    std::map<std::string, std::map<std::string, int>> struck;
+    std::string details;
+    bool good = true;
+    for (const auto& name : names) {
+        try {
+            const auto report = audit_stand(name);
+            page += row(report);
+            for (const auto& fault : report.faults) ++struck[fault][name];
+            good = good && report.good();
+            if (!report.good()) details += "\n```\n" + audit::as_text(report) + "```\n";
+        } catch (const Unavailable& unavailable) {
+            page += "| " + name + " | skipped: " + unavailable.what() + " |\n";
+        } catch (const std::exception& error) {
+            page += "| " + name + " | **the audit could not be held**: " + error.what() + " |\n";
+            good = false;
+        }
+    }
+    std::cout
+        << fmt::format(
+               "Each sink on its real server, written to for {} s at about 400 events/s (SQS: 100) by 4 "
+               "writers and one "
+               "transaction that is held open; two relays with a lease of {} s. Faults follow each other 2 s "
+               "apart. Latency is from commit to being read back at the broker, of the events that no fault "
+               "touched. NAME-in is the way in: messages published to the broker, some of them twice, "
+               "must be in an inbox once.\n\n"
+               "A group's position follows its oldest event that is not settled. Where a broker takes one "
+               "message "
+               "of a key at a time, a busy key holds it back, and what was delivered beyond it is delivered "
+               "again "
+               "after a crash: those are the copies of RabbitMQ and SQS.\n\n",
+               seconds_per_sink().count(), std::chrono::seconds(lease).count())
+        << page << "\nFaults struck:\n\n";
+    for (const auto& [fault, sinks] : struck) {
+        std::cout << "- " << fault << ":";
+        for (const auto& [sink, count] : sinks) std::cout << " " << sink << " " << count;
+        std::cout << "\n";
+    }
+    std::cout << details;
+    return good ? 0 : 1;
+}
+
+}  // namespace
+
+}  // namespace baton::test
+
+int main(int argc, char** argv) {
+    return baton::test::run({argv + 1, argv + argc});
+}

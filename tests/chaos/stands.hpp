@@ -1,0 +1,42 @@
+#pragma once
+// A sink's real server behind a proxy, for audits with faults.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "audit/auditor.hpp"
+#include "support/proxy.hpp"
+
+namespace baton::test {
+
+class Stand {
+  public:
+    using Values = audit::Destination::Values;
+    virtual ~Stand() = default;
+
+    // The way of the relay's sink, through the proxy, and the auditor's own.
+    virtual Values sink() = 0;
+    virtual Values reader() { return {}; }
+    // The way of a relay's source, where this broker can be one; empty where it cannot.
+    virtual Values source() { return {}; }
+
+    // Kill the server hard and start it again on its data; a stand without a server leaves these alone.
+    // Events per second that its server can take for long.
+    virtual double rate() const { return 400; }
+    virtual bool has_server() const { return true; }
+    virtual void kill_server() {}
+    virtual void start_server() {}
+    // The way to the server; null when there is none.
+    virtual Proxy* proxy() { return nullptr; }
+};
+
+// The stands by name: "file", "kafka", "nats", "postgres", "rabbitmq", "redis", "http", "sqs", "sqs-fifo".
+const std::vector<std::string>& stand_names();
+// Throws Unavailable when the server cannot be had.
+std::unique_ptr<Stand> make_stand(const std::string& name);
+
+// What can be done to the way between relay and broker, and to the broker.
+std::vector<audit::Fault> broker_faults(Stand& stand);
+
+}  // namespace baton::test
