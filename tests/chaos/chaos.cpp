@@ -197,7 +197,7 @@ int run(std::vector<std::string> names) {
         << fmt::format(
                "Each sink on its real server, written to for {} s at about 400 events/s (SQS: 100) by 4 "
                "writers and one "
-               "transaction that is held open; two relays with a lease of {} s. Faults follow each other 2 s "
+               "transaction that is held open; two relays with a lease of {} s. Faults follow each other 1 s "
                "apart. Latency is from commit to being read back at the broker, of the events that no fault "
                "touched. NAME-in is the way in: messages published to the broker, some of them twice, "
                "must be in an inbox once.\n\n"
