@@ -78,9 +78,12 @@ select throws_ok($$select baton.take_adopted(id, '', '1 minute') from outbox$$, 
 
 -- a relay's role is enough
 update jobs set due = now();
-grant select, update on jobs to baton_relay;
-grant select on outbox to baton_relay;
-set local role baton_relay;
+create role adopt_relay_member;
+grant baton_relay to adopt_relay_member;
+grant adopt_relay_member to current_user;
+grant select, update on jobs to adopt_relay_member;
+grant select on outbox to adopt_relay_member;
+set local role adopt_relay_member;
 select set_eq($$select run('relay_sql', 'r', '10', '{}', '{}')$$, $$values ('2'), ('3'), ('4'), ('5')$$, 'the relay''s role claims');
 select set_eq($$select run('renew_sql', '{2}', 'r')$$, $$values ('2')$$, 'renews');
 select set_eq($$select run('release_sql', '{3}', 'r')$$, $$values ('3')$$, 'gives back');
