@@ -5,7 +5,7 @@
 --   2. Within the open window every event up to after_id was dispatched.
 --   3. A piece is a range of ids of one window, cut down to some lanes; pieces of one lane are leased in order, and no two
 --      consumers hold one lane at the same time.
---   4. A settled event is in no piece and not parked.
+--   4. A settled event is in no piece and not parked: an event that is parked out of a piece is one of its holes from then on.
 
 create table baton.consumer_groups (
     group_id          int         generated always as identity primary key,
@@ -66,6 +66,7 @@ create table baton.pieces (
     after_id      bigint      not null,
     upto_id       bigint      not null,
     lanes         bigint      not null,  -- one bit per lane
+    holes         bigint[]    not null default '{}',  -- ids within it that were parked, and so have gone their own way
     attempt       int         not null,
     lease_token   uuid,                  -- null while it waits for a taker
     consumer_id   text,

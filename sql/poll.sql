@@ -77,13 +77,14 @@ $$;
 comment on function baton.add_hungry(jsonb, text) is 'notes a consumer that found all lanes with work taken';
 
 -- Put a carved or split stretch aside until somebody can take it.
-create function baton.leave_piece(group_id int, window_number bigint, after_id bigint, upto_id bigint, lanes bigint, attempt int)
+create function baton.leave_piece(group_id int, window_number bigint, after_id bigint, upto_id bigint, lanes bigint, attempt int,
+                                  holes bigint[])
 returns void
 language sql
 as $$
-    insert into baton.pieces (group_id, window_number, after_id, upto_id, lanes, attempt) values ($1, $2, $3, $4, $5, $6)
+    insert into baton.pieces (group_id, window_number, after_id, upto_id, lanes, attempt, holes) values ($1, $2, $3, $4, $5, $6, $7)
 $$;
-comment on function baton.leave_piece(int, bigint, bigint, bigint, bigint, int) is 'adds a piece that waits for a taker';
+comment on function baton.leave_piece(int, bigint, bigint, bigint, bigint, int, bigint[]) is 'adds a piece that waits for a taker';
 
 -- Take an event aside when it cannot go now; true when it was taken aside.
 create function baton.step_aside(g baton.consumer_groups, id bigint, key text, available_at timestamptz)
@@ -143,6 +144,7 @@ declare
     next_piece int := 1;
     carving boolean;
     whole boolean;               -- the stretch was given in one go
+    holes bigint[];              -- events of the stretch that are parked
     moved boolean := false;
     any_parked boolean;
 begin
@@ -231,6 +233,7 @@ begin
             p.after_id := at.after_id;
             p.upto_id := everything;
             p.attempt := 1;
+            p.holes := '{}';
         else
             p := todo[next_piece];
             next_piece := next_piece + 1;
@@ -257,6 +260,7 @@ begin
         first_given := null;
         last_given := null;
         whole := false;
+        holes := p.holes;
         if carving and not any_parked and open_lanes = -1 then  -- nothing can stand in the way: give the stretch as a whole
             e := baton.survey_window(outbox, g, w, p.after_id, p.upto_id, room);
             whole := not e.scheduled;
@@ -274,7 +278,10 @@ begin
         for e in select * from baton.read_window(outbox, g, w, p.after_id, p.upto_id, room) where not whole loop
             reads := reads + 1;
             last_read := e.id;
-            if any_parked and exists (select from baton.parked q where q.group_id = g.group_id and q.id = e.id) then
+            if e.id = any (p.holes) then
+                continue;
+            elsif any_parked and exists (select from baton.parked q where q.group_id = g.group_id and q.id = e.id) then
+                holes := holes || e.id;
                 continue;
             elsif open_lanes & (1::bigint << e.lane) = 0 then
                 wait_from := coalesce(wait_from, e.id);
@@ -283,6 +290,7 @@ begin
                 continue;
             elsif (any_parked or e.available_at is not null) and baton.step_aside(g, e.id, e.key, e.available_at) then
                 any_parked := true;
+                holes := holes || e.id;
                 continue;
             end if;
             given_lanes := given_lanes | (1::bigint << e.lane);
@@ -297,15 +305,15 @@ begin
         if not carving then
             delete from baton.pieces q where q.group_id = g.group_id and q.piece_id = p.piece_id;
             if p.lanes & ~open_lanes <> 0 then
-                perform baton.leave_piece(g.group_id, p.window_number, p.after_id, p.upto_id, p.lanes & ~open_lanes, p.attempt);
+                perform baton.leave_piece(g.group_id, p.window_number, p.after_id, p.upto_id, p.lanes & ~open_lanes, p.attempt, holes);
             end if;
             if reads = room and last_read < p.upto_id then  -- more than there is room for
-                perform baton.leave_piece(g.group_id, p.window_number, last_read, p.upto_id, open_lanes, p.attempt);
+                perform baton.leave_piece(g.group_id, p.window_number, last_read, p.upto_id, open_lanes, p.attempt, p.holes);
             end if;
             busy := busy | (p.lanes & ~open_lanes);
         else
             if wait_lanes <> 0 then
-                perform baton.leave_piece(g.group_id, w.window_number, wait_from - 1, wait_upto, wait_lanes, 1);
+                perform baton.leave_piece(g.group_id, w.window_number, wait_from - 1, wait_upto, wait_lanes, 1, holes);
                 busy := busy | wait_lanes;
                 next_piece := next_piece + 1;  -- counts against the limit of pieces under way
             end if;
@@ -317,9 +325,9 @@ begin
             moved := true;
         end if;
         if last_given is not null then
-            insert into baton.pieces (group_id, window_number, after_id, upto_id, lanes, attempt, lease_token, consumer_id, leased_until)
+            insert into baton.pieces (group_id, window_number, after_id, upto_id, lanes, attempt, holes, lease_token, consumer_id, leased_until)
             values (g.group_id, w.window_number, first_given - 1, last_given, case when g.ordered then given_lanes else -1 end,
-                    p.attempt, token, poll_outbox.consumer_id, until);
+                    p.attempt, holes, token, poll_outbox.consumer_id, until);
             given := given | given_lanes;
         end if;
         room := room - reads;

@@ -34,11 +34,11 @@ language plpgsql volatile
 as $$
 begin
     return query execute format(
-        'select e.id, e.key from (%s) e where %s & (1::bigint << e.lane) <> 0 '
+        'select e.id, e.key from (%s) e where %s & (1::bigint << e.lane) <> 0 and e.id <> all (%L::bigint[]) '
         'and not exists (select from baton.parked q where q.group_id = %s and q.id = e.id) order by e.id',
         baton.window_query(outbox, g, baton.load_window(outbox, g.group_id, p.window_number), p.after_id, p.upto_id, 2147483647,
                            'e.id, coalesce(e.partition_key, e.aggregate_id) as key, ' || baton.lane_expression() || ' as lane'),
-        p.lanes, g.group_id);
+        p.lanes, p.holes, g.group_id);
 end
 $$;
 comment on function baton.piece_events(baton.outboxes, baton.consumer_groups, baton.pieces) is 'unsettled events of a piece';
@@ -181,8 +181,8 @@ end
 $$;
 comment on function baton.check_held(baton.consumer_groups, text, bigint[], baton.held_event[]) is 'raises BT001 or BT002 for events not held';
 
--- Cut a consumer's pieces to what is left in them.
-create function baton.trim_pieces(outbox baton.outboxes, g baton.consumer_groups, consumer_id text, token uuid)
+-- Take events that were parked out of a consumer's pieces.
+create function baton.trim_pieces(outbox baton.outboxes, g baton.consumer_groups, consumer_id text, token uuid, parked_ids bigint[])
 returns void
 language plpgsql
 as $$
@@ -191,16 +191,17 @@ declare
     last_left bigint;
 begin
     for p in select * from baton.held_pieces(g, consumer_id, token) loop
+        p.holes := p.holes || array(select i from unnest(parked_ids) i where i > p.after_id and i <= p.upto_id);
         select max(e.id) into last_left from baton.piece_events(outbox, g, p) e;
         if last_left is null then
             delete from baton.pieces q where q.group_id = g.group_id and q.piece_id = p.piece_id;
-        elsif last_left < p.upto_id then
-            update baton.pieces q set upto_id = last_left where q.group_id = g.group_id and q.piece_id = p.piece_id;
+        else
+            update baton.pieces q set upto_id = last_left, holes = array(select i from unnest(p.holes) i where i < last_left) where q.group_id = g.group_id and q.piece_id = p.piece_id;
         end if;
     end loop;
 end
 $$;
-comment on function baton.trim_pieces(baton.outboxes, baton.consumer_groups, text, uuid) is 'drops parked events from the pieces of a consumer';
+comment on function baton.trim_pieces(baton.outboxes, baton.consumer_groups, text, uuid, bigint[]) is 'drops parked events from the pieces of a consumer';
 
 -- Park events that a consumer could not handle. In an ordered group the later events of the same keys in the lease are blocked with
 -- them: the rows returned say what was parked, and none of it may be handled now. They come back by the group's backoff, or not
@@ -247,7 +248,8 @@ begin
     on conflict (group_id, id) do update
        set state = 'blocked', attempt = excluded.attempt, lease_token = null, consumer_id = null, leased_until = null;
     perform baton.unblock_keys(g, array(select f.key from unnest(failed) f where f.parked));
-    perform baton.trim_pieces(outbox, g, fail_events.consumer_id, fail_events.lease_token);
+    perform baton.trim_pieces(outbox, g, fail_events.consumer_id, fail_events.lease_token,
+                              array(select f.id from unnest(failed || followers) f where not f.parked));
     return query
         select q.id, q.state, q.attempt, q.due_at from baton.parked q
          where q.group_id = g.group_id and q.id = any (array(select f.id from unnest(failed || followers) f)) order by q.id;

@@ -102,4 +102,20 @@ select results_eq($$ select outbox, payload_type, ordered from baton.describe_gr
                   'a group says what it reads');
 select throws_ok($$ select * from baton.describe_group('nosuch') $$, '42704', null, 'if there is such a group');
 
+-- what was parked out of a lease and settled is not given again when the lease runs out
+select baton.create_outbox('holes');
+select baton.create_consumer_group('h', 'holes', 'earliest', retry_base => '1 ms', retry_limit => '1 ms');
+insert into holes (event_type, partition_key, available_at)
+values ('e', 'a', null), ('e', 'b', null), ('e', 'c', clock_timestamp() + interval '1 hour'), ('e', 'd', null), ('e', 'e', null);
+select is((select array_agg(id order by id) from baton.poll_outbox('h', 'x')), '{1,2,4,5}'::bigint[], 'a scheduled event steps aside');
+select is((select array_agg(id) from baton.fail_events('h', 'x', '{2}', 'not now')), '{2}'::bigint[], 'another one fails');
+update baton.parked set due_at = clock_timestamp() where group_id = (select group_id from baton.consumer_groups where group_name = 'h');
+select is((select array_agg(id order by id) from baton.poll_outbox('h', 'y')), '{2,3}'::bigint[], 'both come to another consumer');
+select baton.commit_offset('h', 'y', 3);
+update baton.pieces set leased_until = now() - interval '1 second' where consumer_id = 'x';
+select is((select array_agg(id order by id) from baton.poll_outbox('h', 'z')), '{1,4,5}'::bigint[],
+          'when the first one is gone, the rest of its lease is given again, without them');
+select is(baton.commit_offset('h', 'z', 5), true, 'and settled');
+select is((select count(*)::int from baton.poll_outbox('h', 'z')), 0, 'nothing is left');
+
 select * from finish();
