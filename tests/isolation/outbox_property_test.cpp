@@ -67,6 +67,8 @@ TEST_P(OutboxProperty, every_committed_event_reaches_every_group_once_and_in_key
     for (const auto* account : {&alone, &team, &crowd}) {
         const auto verdict = account->compare(committed);
         EXPECT_EQ(verdict.lost, 0u) << verdict.examples;
+    EXPECT_EQ(verdict.revived, 0u) << "settled events came again";
+        EXPECT_EQ(verdict.revived, 0u);
         EXPECT_EQ(verdict.phantom, 0u) << verdict.examples;
         EXPECT_EQ(verdict.repeated, 0u) << verdict.examples;
         if (account != &crowd) {
@@ -95,6 +97,7 @@ TEST_P(OutboxProperty, nothing_is_lost_and_keys_keep_their_order_when_members_cr
     const auto verdict = team.compare(workload.committed());
     EXPECT_GT(verdict.repeated, 0u) << "no crash was worth its name";
     EXPECT_EQ(verdict.lost, 0u) << verdict.examples;
+    EXPECT_EQ(verdict.revived, 0u) << "settled events came again";
     EXPECT_EQ(verdict.phantom, 0u) << verdict.examples;
     EXPECT_EQ(verdict.out_of_order, 0u) << verdict.examples;
 }

@@ -30,12 +30,19 @@ std::string publish_sql(const std::string& outbox, int key, int count = 1) {
 
 void Journal::handled(Handled event) {
     const std::lock_guard lock(mutex_);
+    const auto settled = settled_.find(event.event);
+    if (settled != settled_.end() && settled->second < event.polled_at) ++revived_;
     handled_.push_back(std::move(event));
 }
 
 void Journal::settled(const std::string& event) {
     const std::lock_guard lock(mutex_);
-    settled_.insert(event);
+    settled_.emplace(event, settled_.size());
+}
+
+std::size_t Journal::moment() const {
+    const std::lock_guard lock(mutex_);
+    return settled_.size();
 }
 
 Journal::Verdict Journal::compare(const std::map<std::string, std::string>& committed) const {
@@ -44,6 +51,7 @@ Journal::Verdict Journal::compare(const std::map<std::string, std::string>& comm
     verdict.expected = committed.size();
     verdict.handled = handled_.size();
     verdict.settled = settled_.size();
+    verdict.revived = revived_;
     std::set<std::string> seen;
     std::map<std::string, long> newest;
     const auto note = [&](const char* what, const std::string& event) {
@@ -139,6 +147,7 @@ void Workload::write(std::chrono::milliseconds time) {
 
 bool Workload::handle_batch(Connection& db, const Member& member, const std::string& name, Journal& account,
                             unsigned& seed) {
+    const auto polled_at = account.moment();
     const auto batch = db.query(
         "select id, payload->>'number', partition_key, (payload->>'version')::bigint, lease_token from "
         "baton.poll_outbox($1, $2, $3, $4)",
@@ -159,10 +168,13 @@ bool Workload::handle_batch(Connection& db, const Member& member, const std::str
             for (int i = 0; i < parked.rows(); ++i) skipped.insert(parked.text(i, 0));
             continue;
         }
-        account.handled({batch.text(row, 1), batch.text(row, 2), batch.number<long>(row, 3)});
-        if (row == pause_at)
+        account.handled({batch.text(row, 1), batch.text(row, 2), batch.number<long>(row, 3), polled_at});
+        if (row == pause_at) {
             db.query("select baton.commit_offset($1, $2, $3::bigint, $4::uuid)",
                      {member.group, name, batch.text(row, 0), token});
+            for (int before = 0; before <= row; ++before)
+                if (!skipped.contains(batch.text(before, 0))) account.settled(batch.text(before, 1));
+        }
     }
     for (int row = batch.rows() - 1; row >= 0; --row) {
         if (skipped.contains(batch.text(row, 0))) continue;

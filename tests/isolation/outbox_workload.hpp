@@ -24,16 +24,20 @@ class Journal {
         std::string event;  // the event's number
         std::string key;
         long version;
+        std::size_t polled_at = 0;  // Journal::moment() before it was asked for
     };
 
     void handled(Handled event);
     void settled(const std::string& event);
+    // How many events were settled by now.
+    std::size_t moment() const;
 
     struct Verdict {
         std::size_t expected = 0, handled = 0, settled = 0;
         std::size_t lost = 0;          // committed, never handled
         std::size_t phantom = 0;       // handled, never committed
         std::size_t repeated = 0;      // handled more than once
+        std::size_t revived = 0;       // given out after they had been settled
         std::size_t out_of_order = 0;  // first handled after a later version of its key
         std::string examples;
     };
@@ -42,7 +46,8 @@ class Journal {
   private:
     mutable std::mutex mutex_;
     std::vector<Handled> handled_;
-    std::set<std::string> settled_;
+    std::map<std::string, std::size_t> settled_;  // when, as moments
+    std::size_t revived_ = 0;
 };
 
 struct Member {
