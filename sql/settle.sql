@@ -158,6 +158,33 @@ as $$
 $$;
 comment on function baton.held_events(baton.outboxes, baton.consumer_groups, text, uuid) is 'events under lease';
 
+-- Settle events that were handled in this transaction, in delivery order. A lease covers several stretches, and each runs out
+-- by itself: raises BT001 unless every one of the events is held still, because what was done for them must then be undone.
+create function baton.commit_events(group_name text, consumer_id text, ids bigint[], lease_token uuid)
+returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set enable_bitmapscan = off set enable_seqscan = off set enable_sort = off set jit = off  -- batches are read along an index, whatever the statistics say
+as $$
+declare
+    g baton.consumer_groups := baton.find_group(group_name);
+    outbox baton.outboxes;
+    held baton.held_event[];
+begin
+    if ids is null or cardinality(ids) = 0 or array_position(ids, null) is not null or lease_token is null then
+        raise exception 'ids of the handled events and their lease token are needed' using errcode = 'invalid_parameter_value';
+    end if;
+    perform baton.lock_position(g.group_id);
+    select * into outbox from baton.outboxes o where o.outbox_id = g.outbox_id;
+    held := baton.held_events(outbox, g, commit_events.consumer_id, commit_events.lease_token);
+    if exists (select from unnest(ids) i where not exists (select from unnest(held) h where h.id = i))
+       or not baton.commit_offset(group_name, consumer_id, ids[cardinality(ids)], lease_token) then
+        perform baton.raise_lease_lost(group_name, consumer_id);
+    end if;
+end
+$$;
+comment on function baton.commit_events(text, text, bigint[], uuid) is 'settles handled events, all of them or, with BT001, none';
+
 -- Refuse ids that the consumer does not hold; those that are parked already are fine.
 create function baton.check_held(g baton.consumer_groups, consumer_id text, ids bigint[], held baton.held_event[])
 returns void
@@ -309,4 +336,4 @@ $$;
 comment on function baton.extend_lease(text, text, int, uuid) is 'extends the leases of a consumer';
 
 select baton.declare_privileges('execute', '{baton_consumer,baton_relay,baton_operator}',
-    '{commit_offset,fail_events,release_lease,extend_lease}');
+    '{commit_offset,commit_events,fail_events,release_lease,extend_lease}');

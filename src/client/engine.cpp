@@ -164,7 +164,7 @@ void Engine::drop_lost(std::size_t count, std::size_t& limit, const LeaseLost& e
         tell(Incident::Kind::lease_lost, &left.front(), error.what());
     }
     if (queue_->one_lease_for_all())
-        left.clear();
+        give_back();  // it may be lost in part only
     else if (count == 1)
         left.erase(left.begin());
     else

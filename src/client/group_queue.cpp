@@ -97,15 +97,14 @@ class GroupQueue final : public Queue {
     }
 
     void settle(Connection& db, const std::string& token, std::span<const Delivery> done) override {
-        const auto settled = db.query("select baton.commit_offset($1, $2, $3, $4)",
-                                      {options_.name, options_.worker, done.back().position, token});
-        // False means that it was settled before. Not by us: so somebody else has handled it.
-        if (!settled.boolean(0, 0))
-            throw LeaseLost("event " + done.back().id.str() + " was settled by somebody else", "BT001");
+        std::vector<long long> ids;
+        for (const auto& event : done) ids.push_back(event.position);
+        db.query("select baton.commit_events($1, $2, $3::bigint[], $4)",
+                 {options_.name, options_.worker, postgres::array_literal(ids), token});
     }
 
     Parked fail(Connection& db, const std::string& token, const Delivery& event,
-                const Failure& failure) override {
+                const Failure& failure) override try {
         const auto rows =
             db.query("select id, state from baton.fail_events($1, $2, array[$3::bigint], $4, $5, $6, $7)",
                      {options_.name, options_.worker, event.position, failure.error, failure.permanent, token,
@@ -118,6 +117,9 @@ class GroupQueue final : public Queue {
                 parked.held_back.push_back(rows.number(row, 0));
         }
         return parked;
+    } catch (const SqlError& error) {  // not in the lease any more, but others are
+        if (error.sqlstate() != "BT002") throw;
+        throw LeaseLost(error.what(), "BT001", error.detail(), error.hint());
     }
 
     void release(Connection& db, const std::string& token, std::span<const Delivery> /*left*/) override {

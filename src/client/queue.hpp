@@ -54,7 +54,7 @@ class Queue {
     virtual void release(Connection& db, const std::string& token, std::span<const Delivery> left) = 0;
     // Keep it for longer. Called on another connection, by another thread.
     virtual void extend(Connection& db, const std::string& token, std::span<const EventId> ids) const = 0;
-    // True when a lost lease means that everything under it is lost.
+    // True when everything under a lease is handled as one: lost in part is lost.
     virtual bool one_lease_for_all() const = 0;
     // How to be woken, for an idle worker; null when it can only look again and again.
     virtual std::unique_ptr<postgres::Doorbell> doorbell() const { return nullptr; }

@@ -297,6 +297,35 @@ TEST_P(Consuming, a_lease_lost_while_the_handler_runs_undoes_its_work) {
     EXPECT_TRUE(settled());
 }
 
+TEST_P(Consuming, a_lease_that_is_lost_in_part_is_lost) {
+    if (!is_group()) GTEST_SKIP() << "each message has a lease of its own";
+    // Two stretches under one lease: one that somebody died with, and what came since.
+    bring_many(3);
+    ASSERT_EQ(admin.query("select * from baton.poll_outbox('work', 'dead')").rows(), 3);
+    expire_leases();
+    for (int n = 4; n <= 6; ++n) bring(n);
+    auto with = options();
+    with.batch = 3;
+    auto other = worker([](baton::Transaction& tx, const Delivery& d) { take_effect(tx, d, "other"); }, with);
+    bool stolen = false;
+    auto slow = worker([&](baton::Transaction& tx, const Delivery& delivery) {
+        take_effect(tx, delivery, "slow");
+        if (std::exchange(stolen, true)) return;
+        Connection(url).exec(
+            "update baton.pieces set leased_until = now() - interval '1 s' where piece_id = (select "
+            "min(piece_id) from "
+            "baton.pieces)");
+        EXPECT_EQ(other->drain(), 3U) << "the second stretch is still the slow one's";
+    });
+    slow->drain();
+    EXPECT_TRUE(stolen);
+    EXPECT_EQ(effects(), "1 2 3 4 5 6");
+    EXPECT_EQ(admin.value("select string_agg(n::text, ' ' order by n) from effects where by = 'other'"),
+              "1 2 3");
+    EXPECT_EQ(count(Incident::Kind::lease_lost), 1);
+    EXPECT_TRUE(settled());
+}
+
 TEST_P(Consuming, a_lease_is_extended_while_the_handler_takes_long) {
     bring(1);
     auto with = options();

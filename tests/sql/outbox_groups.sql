@@ -92,6 +92,25 @@ select is((select healthy from baton.consumer_lag('g') where consumer = 'fresh')
 update baton.consumers set last_heartbeat_at = now() - interval '61 seconds' where consumer_id = 'fresh';
 select is((select healthy from baton.consumer_lag('g') where consumer = 'fresh'), false, 'for a minute');
 
+-- all that was handled, or nothing
+select baton.create_consumer_group('strict', 'events', 'latest');
+insert into events (event_type, partition_key) values ('e', 's1'), ('e', 's2');
+create temp table first_stretch as select * from baton.poll_outbox('strict', 'gone');
+update baton.pieces p set leased_until = now() - interval '1 s' where p.consumer_id = 'gone';
+insert into events (event_type, partition_key) values ('e', 's3');
+create temp table both_stretches as select * from baton.poll_outbox('strict', 'slow');
+select is((select count(*)::int from both_stretches), 3, 'one lease over two stretches');
+update baton.pieces p set leased_until = now() - interval '1 s' where p.piece_id = (select min(q.piece_id) from baton.pieces q where q.consumer_id = 'slow');
+select is((select count(*)::int from baton.poll_outbox('strict', 'quick')), 2, 'of which one is lost');
+select throws_ok($$ select baton.commit_events('strict', 'slow', array(select id from both_stretches), (select lease_token from both_stretches limit 1)) $$,
+                 'BT001', null, 'cannot be committed as if nothing was lost');
+select lives_ok($$ select baton.commit_events('strict', 'slow', array[(select max(id) from both_stretches)], (select lease_token from both_stretches limit 1)) $$,
+                'what is held can');
+select throws_ok($$ select baton.commit_events('strict', 'slow', array[(select max(id) from both_stretches)], (select lease_token from both_stretches limit 1)) $$,
+                 'BT001', null, 'once');
+select throws_ok($$ select baton.commit_events('strict', 'slow', '{}', gen_random_uuid()) $$, '22023', null, 'nothing cannot');
+select throws_ok($$ select baton.commit_events('strict', 'slow', '{1}', null) $$, '22023', null, 'nor something without a token');
+
 select is(baton.drop_consumer_group('free'), true, 'a group can be dropped');
 select throws_ok($$ select baton.drop_consumer_group('free') $$, '42704', null, 'once');
 select is(baton.drop_consumer_group('free', if_exists => true), false, 'or asked about');
