@@ -67,7 +67,6 @@ class WayIn {
     std::deque<Event> events_;
     std::deque<Message> messages_;
     std::size_t published_ = 0;
-    mutable std::deque<std::unique_ptr<relay::Settings>> kept_;
 };
 
 }  // namespace baton::test
