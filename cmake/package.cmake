@@ -3,7 +3,7 @@
 include(CMakePackageConfigHelpers)
 
 # The rooms that the library is made of; the program has more.
-set(library_rooms base postgres)
+set(library_rooms base postgres event client)
 set(library_objects)
 foreach(room ${library_rooms})
   list(APPEND library_objects $<TARGET_OBJECTS:baton_${room}>)
@@ -13,10 +13,12 @@ foreach(kind static shared)
   string(TOUPPER ${kind} KIND)
   add_library(baton_${kind} ${KIND} ${library_objects})
   set_target_properties(baton_${kind} PROPERTIES OUTPUT_NAME baton LINKER_LANGUAGE CXX EXPORT_NAME ${kind})
-  target_include_directories(baton_${kind} INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_include_directories(baton_${kind} INTERFACE
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_compile_features(baton_${kind} INTERFACE cxx_std_20)
   target_link_libraries(baton_${kind} PRIVATE PostgreSQL::PostgreSQL fmt::fmt Threads::Threads)
 endforeach()
+add_library(baton::baton ALIAS baton_shared)  # the same name as in the package
 # Before 1.0 a minor version may change the interface.
 set_target_properties(baton_shared PROPERTIES
   VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})

@@ -12,6 +12,10 @@ create table baton.adopted_outboxes (
     claim_sql   text        not null,  -- $1 worker, $2 batch size, $3 lease seconds
     ack_sql     text        not null,  -- $1 ids text[], $2 worker or null
     fail_sql    text        not null,  -- $1 ids text[], $2 error, $3 permanent, $4 worker or null
+    relay_sql   text        not null,  -- a relay's claim: see adopt_relay.sql
+    held_sql    text        not null,  -- rows whose later ones of their key must wait
+    renew_sql   text,                  -- $1 ids text[], $2 worker; null without lock columns
+    release_sql text,                  -- the same
     dead_sql    text        not null,  -- $1 limit
     replay_sql  text        not null,  -- $1 ids text[]
     status_sql  text        not null,

@@ -181,9 +181,9 @@ begin
     end if;
     if known.outbox_id is null then
         insert into baton.adopted_outboxes (schema_name, table_name, preset, layout, keeps_locks, claim_sql, ack_sql, fail_sql,
-                                            dead_sql, replay_sql, status_sql, adopted_by)
+                                            dead_sql, replay_sql, status_sql, relay_sql, held_sql, adopted_by)
         values (home, base, save_adopted.preset, save_adopted.layout, save_adopted.layout -> 'columns' ? 'locked_at',
-                '', '', '', '', '', '', baton.session_role())
+                '', '', '', '', '', '', '', '', baton.session_role())
         returning * into known;
         insert into baton.adopted_horizons (outbox_id) values (known.outbox_id);
     end if;
@@ -193,6 +193,8 @@ begin
            replay_sql = baton.replay_statement(a.outbox_id, relation, a.layout), status_sql = baton.status_statement(a.outbox_id, relation, a.layout),
            unlock_sql = baton.unlock_statement(a.outbox_id, relation, a.layout), expire_sql = baton.expire_statement(a.outbox_id, relation, a.layout),
            archive_sql = baton.archive_statement(a.outbox_id, relation, a.layout),
+           relay_sql = baton.claim_statement(a.outbox_id, relation, a.layout, true), held_sql = baton.held_statement(a.outbox_id, relation, a.layout),
+           renew_sql = baton.renew_statement(a.outbox_id, relation, a.layout), release_sql = baton.release_statement(a.outbox_id, relation, a.layout),
            read_sql = baton.read_statement(a.outbox_id, relation, a.layout, false),
            read_all_sql = baton.read_statement(a.outbox_id, relation, a.layout, true)
      where a.outbox_id = known.outbox_id;

@@ -26,8 +26,9 @@ language sql immutable
 as $$ select string_agg(coalesce(alias || '.', '') || quote_ident(c), ', ' order by n) from unnest(names) with ordinality u (c, n) $$;
 comment on function baton.column_list(text[], text) is 'quoted, comma-separated columns';
 
--- Write the claim: row locks that last as long as the transaction, or lock columns that last for the lease.
-create function baton.claim_statement(outbox_id int, relation regclass, layout jsonb)
+-- Write the claim: row locks that last as long as the transaction, or lock columns that last for the lease. A
+-- relay's claim gives the payload as it is, and leaves out keys that wait for an earlier event.
+create function baton.claim_statement(outbox_id int, relation regclass, layout jsonb, for_relay boolean default false)
 returns text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -35,7 +36,10 @@ as $$
 declare
     f jsonb := baton.adopted_fragments(outbox_id, relation, layout);
     key text[] := baton.adopted_key(relation, baton.mapped_column(layout, 'id'));
-    events text := baton.event_sql(relation, layout, f ->> 'attempts');
+    event text := baton.event_sql(relation, layout, f ->> 'attempts');
+    events text := case when for_relay then baton.relay_event_sql(relation, layout) else event end;
+    widened text := case when for_relay then format(' cross join lateral (select %s) e', event) else '' end;
+    due text := concat_ws(' and ', f ->> 'due', case when for_relay then baton.unheld_sql(layout, f ->> 'row_id') end);
     ordering text := baton.order_sql(layout, false);
     given text := baton.order_sql(layout, true);
     locked text := baton.role_column(layout, 'locked_at');
@@ -44,29 +48,30 @@ declare
 begin
     if locked is null then
         return format('select %s from (select t.* from %s t where %s and $1::text is not null and $3::int > 0 order by %s limit $2::int '
-                      'for update of t skip locked) t order by %s', events, relation, f ->> 'due', ordering, given);
+                      'for update of t skip locked) t%s order by %s', events, relation, due, ordering, widened, given);
     end if;
     held := case when has_claimed then format('%s = %s', baton.role_column(layout, 'status'), baton.state_literal(layout, 'claimed'))
-                 else f ->> 'due' end;
+                           || case when for_relay then ' and ' || baton.unheld_sql(layout, f ->> 'row_id') else '' end
+                 else due end;
     return format('with worker as materialized (select baton.note_worker(%s, $1::text, $3::int) as known), '
                   'stale as (select %s from %s t %s where %s and (select known from worker) order by %s limit $2::int for update of t skip locked), '
                   'fresh as (select %s from %s t where %s and (select known from worker) order by %s '
                   'limit greatest($2::int - (select count(*) from stale), 0) for update of t skip locked), '
                   'claimed as (update %s t set %s from (select * from stale union all select * from fresh) p where %s returning t.*) '
-                  'select %s from claimed t order by %s',
+                  'select %s from claimed t%s order by %s',
                   outbox_id, baton.column_list(key, 't'), relation, baton.worker_join(outbox_id, layout),
                   held || ' and ' || baton.stale_sql(layout), ordering,
                   baton.column_list(key, 't'), relation,
-                  (f ->> 'due') || case when has_claimed then '' else ' and ' || locked || ' is null' end, ordering,
+                  due || case when has_claimed then '' else ' and ' || locked || ' is null' end, ordering,
                   relation, concat_ws(', ', format('%I = clock_timestamp()', layout #>> '{columns,locked_at}'),
                                       baton.sql_part('%I = $1::text', layout #>> '{columns,locked_by}'),
                                       baton.sql_part('%I = now()', layout #>> '{columns,updated_at}'),
                                       case when has_claimed then format('%I = %s', layout #>> '{columns,status}',
                                                                         baton.state_literal(layout, 'claimed')) end),
-                  baton.key_match(key, 't', 'p'), events, given);
+                  baton.key_match(key, 't', 'p'), events, widened, given);
 end
 $$;
-comment on function baton.claim_statement(int, regclass, jsonb) is 'statement that claims a batch';
+comment on function baton.claim_statement(int, regclass, jsonb, boolean) is 'statement that claims a batch';
 
 -- Join the lease of the worker that holds a lock.
 create function baton.worker_join(outbox_id int, layout jsonb)

@@ -119,6 +119,21 @@ end
 $$;
 comment on function baton.drop_consumer_group(text, boolean) is 'drops a consumer group';
 
+-- Say what a group reads: what a consumer must know to wait for events and to read their payloads.
+create function baton.describe_group(group_name text, out outbox text, out payload_type text, out ordered boolean)
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    g baton.consumer_groups := baton.find_group(group_name);
+begin
+    select o.relation::text, o.payload_type into describe_group.outbox, describe_group.payload_type
+      from baton.outboxes o where o.outbox_id = g.outbox_id;
+    describe_group.ordered := g.ordered;
+end
+$$;
+comment on function baton.describe_group(text) is 'the outbox of a group, the type of its payloads and whether the group keeps key order';
+
 -- Register a consumer, or note that it lives.
 create function baton.consumer_heartbeat(group_name text, consumer_id text)
 returns void
@@ -154,5 +169,5 @@ $$;
 comment on function baton.check_consumer(text) is 'validates a consumer name';
 
 select baton.declare_privileges('execute', '{baton_consumer,baton_relay,baton_operator}',
-    '{create_consumer_group,make_group,consumer_heartbeat}');
+    '{create_consumer_group,make_group,consumer_heartbeat,describe_group}');
 select baton.declare_privileges('execute', '{baton_relay,baton_operator}', '{drop_consumer_group}');

@@ -116,14 +116,32 @@ security definer set search_path = pg_catalog, pg_temp
 as $$ select baton.settle_inbox(baton.need_inbox(inbox, path), 'complete', event_ids, lease_token) $$;
 comment on function baton.complete_inbox(text, text[], uuid, name[]) is 'marks leased messages as processed; BT001 if the lease was lost';
 
--- Count a failed attempt: the messages come back after a backoff, or are dead when that was the last or the failure is permanent.
+-- The inbox with another wait before the next attempt, where one is given.
+create function baton.inbox_with_delay(it baton.inboxes, retry_after interval)
+returns baton.inboxes
+language plpgsql immutable
+as $$
+begin
+    if retry_after is not null then
+        it.backoff_base := greatest(retry_after, interval '0');
+        it.backoff_cap := it.backoff_base;
+        it.backoff_jitter := 0;
+    end if;
+    return it;
+end
+$$;
+comment on function baton.inbox_with_delay(baton.inboxes, interval) is 'an inbox whose backoff is replaced by one delay';
+
+-- Count a failed attempt: the messages come back after a backoff, or after the time given; they are dead when that was the
+-- last or the failure is permanent.
 create function baton.fail_inbox(inbox text, event_ids text[], error text, permanent boolean default false, lease_token uuid default null,
-                                 path name[] default current_schemas(false))
+                                 retry_after interval default null, path name[] default current_schemas(false))
 returns bigint
 language sql
 security definer set search_path = pg_catalog, pg_temp
-as $$ select baton.settle_inbox(baton.need_inbox(inbox, path), 'fail', event_ids, lease_token, coalesce(error, 'failed'), coalesce(permanent, false)) $$;
-comment on function baton.fail_inbox(text, text[], text, boolean, uuid, name[]) is 'records a failed attempt: retry after backoff, or dead';
+as $$ select baton.settle_inbox(baton.inbox_with_delay(baton.need_inbox(inbox, path), retry_after), 'fail', event_ids, lease_token,
+                                coalesce(error, 'failed'), coalesce(permanent, false)) $$;
+comment on function baton.fail_inbox(text, text[], text, boolean, uuid, interval, name[]) is 'records a failed attempt: retry after backoff, or dead';
 
 -- Give messages back unworked, without counting an attempt.
 create function baton.release_inbox(inbox text, event_ids text[], lease_token uuid, path name[] default current_schemas(false))
@@ -159,9 +177,9 @@ returns bigint language sql as $$ select baton.complete_inbox(inbox, array[event
 comment on function baton.complete_inbox(text, text, uuid, name[]) is 'marks a leased message as processed';
 
 create function baton.fail_inbox(inbox text, event_id text, error text, permanent boolean default false, lease_token uuid default null,
-                                 path name[] default current_schemas(false))
-returns bigint language sql as $$ select baton.fail_inbox(inbox, array[event_id], error, permanent, lease_token, path) $$;
-comment on function baton.fail_inbox(text, text, text, boolean, uuid, name[]) is 'records a failed attempt at a message';
+                                 retry_after interval default null, path name[] default current_schemas(false))
+returns bigint language sql as $$ select baton.fail_inbox(inbox, array[event_id], error, permanent, lease_token, retry_after, path) $$;
+comment on function baton.fail_inbox(text, text, text, boolean, uuid, interval, name[]) is 'records a failed attempt at a message';
 
 create function baton.complete(inbox text, event_ids text[], lease_token uuid default null, path name[] default current_schemas(false))
 returns bigint language sql as $$ select baton.complete_inbox(inbox, event_ids, lease_token, path) $$;
@@ -172,14 +190,14 @@ returns bigint language sql as $$ select baton.complete_inbox(inbox, array[event
 comment on function baton.complete(text, text, uuid, name[]) is 'same as complete_inbox';
 
 create function baton.fail(inbox text, event_ids text[], error text, permanent boolean default false, lease_token uuid default null,
-                           path name[] default current_schemas(false))
-returns bigint language sql as $$ select baton.fail_inbox(inbox, event_ids, error, permanent, lease_token, path) $$;
-comment on function baton.fail(text, text[], text, boolean, uuid, name[]) is 'same as fail_inbox';
+                           retry_after interval default null, path name[] default current_schemas(false))
+returns bigint language sql as $$ select baton.fail_inbox(inbox, event_ids, error, permanent, lease_token, retry_after, path) $$;
+comment on function baton.fail(text, text[], text, boolean, uuid, interval, name[]) is 'same as fail_inbox';
 
 create function baton.fail(inbox text, event_id text, error text, permanent boolean default false, lease_token uuid default null,
-                           path name[] default current_schemas(false))
-returns bigint language sql as $$ select baton.fail_inbox(inbox, array[event_id], error, permanent, lease_token, path) $$;
-comment on function baton.fail(text, text, text, boolean, uuid, name[]) is 'same as fail_inbox';
+                           retry_after interval default null, path name[] default current_schemas(false))
+returns bigint language sql as $$ select baton.fail_inbox(inbox, array[event_id], error, permanent, lease_token, retry_after, path) $$;
+comment on function baton.fail(text, text, text, boolean, uuid, interval, name[]) is 'same as fail_inbox';
 
 select baton.declare_privileges('execute', '{baton_consumer,baton_relay,baton_operator}',
                                 '{complete_inbox,fail_inbox,release_inbox,extend_inbox_lease,complete,fail}');

@@ -86,7 +86,9 @@ as $$
 declare
     relation regclass;
 begin
-    perform baton.parse_table_name(name, 'public');
+    if name !~ '^[a-z_][a-z0-9_]{0,62}$' then  -- most names need no closer look
+        perform baton.parse_table_name(name, 'public');
+    end if;
     relation := to_regclass(name);
     if relation is null then
         raise exception 'there is no table "%"', left(name, 100)

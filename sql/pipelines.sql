@@ -70,8 +70,9 @@ begin
             raise exception 'pipeline "%": % must be an object', name, part using errcode = 'invalid_parameter_value';
         end if;
     end loop;
-    if settings #>> '{source,outbox}' is null then
-        raise exception 'pipeline "%": source.outbox is missing', name using errcode = 'invalid_parameter_value';
+    if settings #>> '{source,outbox}' is null and coalesce(settings #>> '{source,type}', 'outbox') = 'outbox' then
+        raise exception 'pipeline "%": source.outbox is missing', name using errcode = 'invalid_parameter_value',
+            hint = 'name an outbox, or a broker as source.type';
     elsif settings #>> '{sink,type}' is null then
         raise exception 'pipeline "%": sink.type is missing', name using errcode = 'invalid_parameter_value';
     end if;
@@ -155,11 +156,13 @@ returns table (name text, enabled boolean, outbox text, group_name text, sink te
 language sql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
-    select p.name, p.enabled, p.settings #>> '{source,outbox}', coalesce(p.settings #>> '{source,group}', p.name),
+    select p.name, p.enabled, p.settings #>> '{source,outbox}',
+           case when p.settings #>> '{source,outbox}' is not null then coalesce(p.settings #>> '{source,group}', p.name) end,
            p.settings #>> '{sink,type}', case when at.owned_until > clock_timestamp() then at.owner end,
            case when at.owned_until > clock_timestamp() then at.owned_until end, p.revision, p.updated_at, p.updated_by, p.settings
       from baton.pipelines p
       left join baton.consumer_groups g on g.group_name = coalesce(p.settings #>> '{source,group}', p.name)
+                                       and p.settings #>> '{source,outbox}' is not null
       left join baton.group_positions at on at.group_id = g.group_id
      order by p.name
 $$;

@@ -34,12 +34,28 @@ comment on function baton.find_idempotent(regclass, text, text) is 'id of the ev
 -- The type of an outbox's payload column.
 create function baton.payload_type_of(relation regclass)
 returns text
-language sql stable
+language plpgsql stable  -- its plan is kept, unlike that of a function in SQL
 as $$
-    select format_type(a.atttypid, null) from pg_catalog.pg_attribute a
-     where a.attrelid = $1 and a.attname = 'payload' and not a.attisdropped
+begin
+    return (select format_type(a.atttypid, null) from pg_catalog.pg_attribute a
+             where a.attrelid = relation and a.attname = 'payload' and not a.attisdropped);
+end
 $$;
 comment on function baton.payload_type_of(regclass) is 'type of the payload column of an outbox';
+
+-- Refuse to publish while an operator has switched it off.
+create function baton.check_publishing()
+returns void
+language plpgsql stable
+as $$
+begin
+    if not baton.setting('outbox_enabled')::boolean then
+        raise exception 'publishing is switched off'
+            using errcode = 'BT005', hint = 'an operator set outbox_enabled to off: select baton.set_setting(''outbox_enabled'', ''on'')';
+    end if;
+end
+$$;
+comment on function baton.check_publishing() is 'raises BT005 while outbox_enabled is off';
 
 -- Insert the events of a JSON array whose payloads are under "payload"; returns their ids in order.
 create function baton.publish_events(relation regclass, events jsonb)
@@ -47,10 +63,7 @@ returns setof bigint
 language plpgsql
 as $$
 begin
-    if not baton.setting('outbox_enabled')::boolean then
-        raise exception 'publishing is switched off'
-            using errcode = 'BT005', hint = 'an operator set outbox_enabled to off: select baton.set_setting(''outbox_enabled'', ''on'')';
-    end if;
+    perform baton.check_publishing();
     if exists (select from jsonb_array_elements(events) e where jsonb_typeof(e) <> 'object' or e ->> 'event_type' is null) then
         raise exception 'an event needs an event_type' using errcode = 'null_value_not_allowed',
             hint = 'each event is an object like {"event_type": "order.placed", "payload": {...}}';
@@ -91,29 +104,57 @@ end
 $$;
 comment on function baton.publish_event(regclass, jsonb) is 'inserts one event; called by publish()';
 
--- Write a payload of any type as the JSON value that publish_events() reads.
-create function baton.payload_as_json(relation regclass, payload anyelement)
-returns jsonb
-language plpgsql stable
+-- How a payload of the given type goes into a column of the wanted one, as an expression over $1.
+create function baton.payload_expression(wanted text, given text)
+returns text
+language sql immutable
+as $$
+    select case
+        when wanted = given then '$1'
+        when wanted in ('jsonb', 'json') and given in ('text', 'jsonb', 'json') or wanted = 'text' and given <> 'bytea'
+             or wanted = 'bytea' and given = 'text' then '$1::' || wanted
+        when wanted = 'jsonb' and given <> 'bytea' then 'to_jsonb($1)'
+        when wanted = 'json' and given <> 'bytea' then 'to_json($1)'
+    end
+$$;
+comment on function baton.payload_expression(text, text) is 'expression that turns a payload into the outbox''s type; null when it does not fit';
+
+-- Publish one event and return its id, or the first one's when its idempotency key was used before.
+create function baton.publish_payload(
+    relation regclass, event_type text, payload anyelement, aggregate_type text, aggregate_id text, topic text, partition_key text,
+    headers jsonb, tenant_id text, trace_id text, correlation_id text, causation_id text, idempotency_key text, schema_version int,
+    occurred_at timestamptz, available_at timestamptz, event_id uuid)
+returns bigint
+language plpgsql
 as $$
 declare
     wanted constant text := baton.payload_type_of(relation);
     given constant text := pg_typeof(payload)::text;
+    expression constant text := baton.payload_expression(wanted, given);
+    tenant constant text := coalesce(tenant_id, nullif(current_setting('baton.tenant_id', true), ''));
+    new_id bigint;
 begin
-    if wanted in ('jsonb', 'json') and given = 'text' then
-        return payload::text::jsonb;
-    elsif wanted in ('jsonb', 'json') and given <> 'bytea' or wanted = 'text' and given = 'text' or wanted = 'bytea' and given in ('bytea', 'text') then
-        return to_jsonb(payload);
-    elsif wanted = 'text' and given <> 'bytea' then
-        return to_jsonb(payload::text);
+    perform baton.check_publishing();
+    if event_type is null then
+        raise exception 'an event needs an event_type' using errcode = 'null_value_not_allowed';
+    elsif expression is null then
+        raise exception 'the payload is of type %, the outbox % takes %', given, relation, wanted
+            using errcode = 'datatype_mismatch', hint = 'pass the payload in the type that the outbox was created with';
     end if;
-    raise exception 'the payload is of type %, the outbox % takes %', given, relation, wanted
-        using errcode = 'datatype_mismatch', hint = 'pass the payload in the type that the outbox was created with';
+    execute format('insert into %s (payload, event_type, aggregate_type, aggregate_id, topic, partition_key, headers, tenant_id, trace_id, '
+                   'correlation_id, causation_id, idempotency_key, schema_version, occurred_at, available_at, event_id) '
+                   'values (%s, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, coalesce($13, 1), coalesce($14, clock_timestamp()), $15, '
+                   'coalesce($16, baton.uuid_v7())) returning id', relation, expression)
+       into new_id
+      using payload, event_type, aggregate_type, aggregate_id, topic, partition_key, headers, tenant, trace_id, correlation_id,
+            causation_id, idempotency_key, schema_version, occurred_at, available_at, event_id;
+    return coalesce(new_id, baton.find_idempotent(relation, tenant, idempotency_key));
 end
 $$;
-comment on function baton.payload_as_json(regclass, anyelement) is 'carries a payload of any type through JSON';
+comment on function baton.publish_payload(regclass, text, anyelement, text, text, text, text, jsonb, text, text, text, text, text, int, timestamptz,
+    timestamptz, uuid) is 'inserts one event; called by publish()';
 
--- Publish an event. A payload given as text is read as JSON where the outbox holds JSON.
+-- Publish an event. A payload given as text, or as a literal, is read as JSON where the outbox holds JSON.
 create function baton.publish(
     outbox          text,
     event_type      text,
@@ -135,17 +176,13 @@ create function baton.publish(
 returns bigint
 language sql
 as $$
-    select baton.publish_event(baton.resolve_table(outbox), jsonb_build_object(
-        'event_type', event_type, 'payload', baton.payload_as_json(baton.resolve_table(outbox), payload),
-        'aggregate_type', aggregate_type, 'aggregate_id', aggregate_id, 'topic', topic, 'partition_key', partition_key,
-        'headers', headers, 'tenant_id', tenant_id, 'trace_id', trace_id, 'correlation_id', correlation_id,
-        'causation_id', causation_id, 'idempotency_key', idempotency_key, 'schema_version', schema_version,
-        'occurred_at', occurred_at, 'available_at', available_at, 'event_id', event_id))
+    select baton.publish_payload(baton.resolve_table(outbox), event_type, payload, aggregate_type, aggregate_id, topic, partition_key, headers,
+        tenant_id, trace_id, correlation_id, causation_id, idempotency_key, schema_version, occurred_at, available_at, event_id)
 $$;
 comment on function baton.publish(text, text, text, text, text, text, text, jsonb, text, text, text, text, text, int, timestamptz, timestamptz, uuid)
     is 'publishes an event in your transaction; returns its id';
 
--- Publish an event whose payload is jsonb, json or bytea.
+-- Publish an event whose payload is jsonb, json, bytea or any other value.
 create function baton.publish(
     outbox          text,
     event_type      text,
@@ -167,12 +204,8 @@ create function baton.publish(
 returns bigint
 language sql
 as $$
-    select baton.publish_event(baton.resolve_table(outbox), jsonb_build_object(
-        'event_type', event_type, 'payload', baton.payload_as_json(baton.resolve_table(outbox), payload),
-        'aggregate_type', aggregate_type, 'aggregate_id', aggregate_id, 'topic', topic, 'partition_key', partition_key,
-        'headers', headers, 'tenant_id', tenant_id, 'trace_id', trace_id, 'correlation_id', correlation_id,
-        'causation_id', causation_id, 'idempotency_key', idempotency_key, 'schema_version', schema_version,
-        'occurred_at', occurred_at, 'available_at', available_at, 'event_id', event_id))
+    select baton.publish_payload(baton.resolve_table(outbox), event_type, payload, aggregate_type, aggregate_id, topic, partition_key, headers,
+        tenant_id, trace_id, correlation_id, causation_id, idempotency_key, schema_version, occurred_at, available_at, event_id)
 $$;
 comment on function baton.publish(text, text, anyelement, text, text, text, text, jsonb, text, text, text, text, text, int, timestamptz, timestamptz, uuid)
     is 'publishes an event in your transaction; returns its id';
@@ -202,4 +235,4 @@ $$;
 comment on function baton.publish_many(text, jsonb) is 'publishes an array of events; returns their ids in order';
 
 select baton.declare_privileges('execute', '{baton_producer,baton_operator}',
-    '{publish,publish_many,publish_event,publish_events,payload_type_of,payload_as_json,find_idempotent}');
+    '{publish,publish_many,publish_event,publish_events,publish_payload,check_publishing,payload_type_of,payload_expression,find_idempotent}');

@@ -203,9 +203,10 @@ $$;
 comment on function baton.trim_pieces(baton.outboxes, baton.consumer_groups, text, uuid) is 'drops parked events from the pieces of a consumer';
 
 -- Park events that a consumer could not handle. In an ordered group the later events of the same keys in the lease are blocked with
--- them: the rows returned say what was parked, and none of it may be handled now.
+-- them: the rows returned say what was parked, and none of it may be handled now. They come back by the group's backoff, or not
+-- before the time given.
 create function baton.fail_events(group_name text, consumer_id text, ids bigint[], error text, permanent boolean default false,
-                                  lease_token uuid default null)
+                                  lease_token uuid default null, retry_after interval default null)
 returns table (id bigint, state text, attempt int, due_at timestamptz)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -222,6 +223,10 @@ begin
     perform baton.check_consumer(fail_events.consumer_id);
     if ids is null or cardinality(ids) = 0 or array_position(ids, null) is not null then
         raise exception 'ids of the failed events are needed' using errcode = 'invalid_parameter_value';
+    end if;
+    if retry_after is not null then  -- a delay comes with a fifth of jitter, here only upwards
+        g.retry_base := greatest(retry_after, interval '0') * 1.25;
+        g.retry_limit := g.retry_base;
     end if;
     perform baton.lock_position(g.group_id);
     select * into outbox from baton.outboxes o where o.outbox_id = g.outbox_id;
@@ -248,7 +253,7 @@ begin
          where q.group_id = g.group_id and q.id = any (array(select f.id from unnest(failed || followers) f)) order by q.id;
 end
 $$;
-comment on function baton.fail_events(text, text, bigint[], text, boolean, uuid) is 'parks events that a consumer could not handle';
+comment on function baton.fail_events(text, text, bigint[], text, boolean, uuid, interval) is 'parks events that a consumer could not handle';
 
 -- Return a lease's unsettled events to the group at once, for a consumer that stops in good order.
 create function baton.release_lease(group_name text, consumer_id text, lease_token uuid default null)

@@ -1,10 +1,11 @@
 #pragma once
-// The root of every error that baton throws.
+// The root of every error that baton throws, and the two that a handler throws to say what it wants.
 //
 // An error says whether trying again can help (`retryable`) and whether the outcome is unknown
 // (`in_doubt`: the connection broke after COMMIT was sent, say). An error in doubt must be resolved by
 // looking, or by repeating something idempotent; it must never be taken for a failure.
 
+#include <chrono>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -71,6 +72,27 @@ class BATON_API ConnectionError : public Error {
 
   private:
     bool in_doubt_;
+};
+
+// Thrown by a handler: not now. What it wrote is undone and the delivery comes again, after the time given
+// or by the usual backoff; it counts as an attempt. Any other exception means the same, with the backoff.
+class BATON_API Retry : public Error {
+  public:
+    explicit Retry(const std::string& why) : Error(why) {}
+    Retry(const std::string& why, std::chrono::milliseconds after) : Error(why), after_(after) {}
+    bool retryable() const noexcept override { return true; }
+    // Negative: by the usual backoff.
+    std::chrono::milliseconds after() const noexcept { return after_; }
+
+  private:
+    std::chrono::milliseconds after_{-1};
+};
+
+// Thrown by a handler: never. What it wrote is undone and the delivery becomes a dead letter at once, with
+// these words.
+class BATON_API Reject : public Error {
+  public:
+    using Error::Error;
 };
 
 }  // namespace baton

@@ -6,63 +6,18 @@
 #include <limits>
 #include <random>
 
+#include "cli/outbox_parts.hpp"
+#include "cli/read_settings.hpp"
 #include "relay/transform.hpp"
 #include "sinks/registry.hpp"
-#include "sources/outbox_source.hpp"
 #include "sources/registry.hpp"
 
 namespace baton::cli {
 
 using namespace std::chrono_literals;
 using relay::Settings;
-using sources::OutboxOptions;
-using sources::OutboxSource;
-using std::chrono::milliseconds;
 
 namespace {
-
-// What the group of a pipeline needs to be.
-struct GroupOptions {
-    std::string outbox;
-    std::string start;
-    std::int64_t max_attempts;
-    milliseconds retry_base;
-    milliseconds retry_limit;
-    std::string on_poison;
-};
-
-std::int64_t positive(const Settings& settings, const std::string& key, std::int64_t fallback) {
-    const auto value = settings.number(key, fallback);
-    if (value < 1) settings.refuse(key, "must be at least 1");
-    return value;
-}
-
-milliseconds positive_time(const Settings& settings, const std::string& key, milliseconds fallback) {
-    const auto value = settings.duration(key, fallback);
-    if (value < 1ms) settings.refuse(key, "must be above zero");
-    return value;
-}
-
-std::string one_of(const Settings& settings, const std::string& key, const std::string& fallback,
-                   const std::vector<std::string>& known) {
-    std::string value = settings.text(key, fallback);
-    std::string list;
-    for (const auto& word : known) {
-        if (value == word) return value;
-        list += (list.empty() ? "" : ", ") + word;
-    }
-    settings.refuse(key, "is \"" + value + "\"", "write one of: " + list);
-}
-
-Backoff read_backoff(const Settings& settings, const std::string& base, const std::string& limit,
-                     Backoff fallback) {
-    const Backoff read{positive_time(settings, base, fallback.base),
-                       positive_time(settings, limit, fallback.limit)};
-    if (read.limit < read.base)
-        settings.refuse(settings.has(limit) ? limit : base, "is out of order",
-                        limit + " must be at least " + base);
-    return read;
-}
 
 relay::Policy read_policy(const Settings& failure, const Settings& limits) {
     relay::Policy policy;
@@ -90,62 +45,6 @@ void read_poison(const Settings& failure, bool broker, relay::Policy& policy) {
     policy.on_poison = poison == "park"        ? relay::OnPoison::park
                        : poison == "block_key" ? relay::OnPoison::block_key
                                                : relay::OnPoison::halt;
-}
-
-OutboxOptions read_source(const Settings& source, const std::string& name, const RelayIdentity& identity) {
-    OutboxOptions options;
-    options.conninfo = identity.db;
-    options.owner = identity.owner;
-    options.group = source.text("group", name);
-    options.lease = source.duration("lease", options.lease);
-    if (options.lease < 1s) source.refuse("lease", "must be at least 1s");
-    options.batch =
-        static_cast<int>(std::min<std::int64_t>(positive(source, "batch", options.batch), 100'000));
-    options.batch_bytes = static_cast<std::size_t>(
-        positive(source, "batch_bytes", static_cast<std::int64_t>(options.batch_bytes)));
-    options.wake_up = one_of(source, "wake_up", "auto", {"auto", "bell", "notify", "poll"});
-    return options;
-}
-
-GroupOptions read_group(const Settings& source, const Settings& failure) {
-    const auto retry = read_backoff(failure, "retry_base", "retry_limit", {1s, 5min});
-    return {source.text("outbox"),
-            one_of(source, "start", "earliest", {"earliest", "latest"}),
-            positive(failure, "max_attempts", 10),
-            retry.base,
-            retry.limit,
-            failure.text("on_poison", "park")};
-}
-
-std::string interval(milliseconds time) {
-    return std::to_string(time.count()) + " ms";
-}
-
-void prepare_group(postgres::Connection& db, const std::string& name, const GroupOptions& group) {
-    db.query("select baton.prepare_group($1, $2, $3, $4, $5::interval, $6::interval, $7)",
-             {name, group.outbox, group.start, static_cast<long>(group.max_attempts),
-              interval(group.retry_base), interval(group.retry_limit), group.on_poison});
-}
-
-// Let the pipeline read a group of an outbox.
-void read_from_outbox(relay::PipelineParts& parts, const Settings& source, const Settings& failure,
-                      const RelayIdentity& identity) {
-    source.text("type", "outbox");
-    const OutboxOptions options = read_source(source, parts.name, identity);
-    const GroupOptions group = read_group(source, failure);
-    parts.group = options.group;
-    parts.standby_interval = std::max<milliseconds>(options.lease / 4, 200ms);
-    source.refuse_unknown();
-    parts.open_source = [options, group](std::string& holder) -> std::unique_ptr<relay::Feed> {
-        {
-            postgres::Connection db(options.conninfo, "baton relay");
-            prepare_group(db, options.group, group);
-        }
-        sources::Held held;
-        auto taken = OutboxSource::take(options, held);
-        if (!taken) holder = held.by + " has it until " + held.until;
-        return taken;
-    };
 }
 
 void read_from_broker(relay::PipelineParts& parts, const Settings& source, const RelayIdentity& identity) {
@@ -196,8 +95,7 @@ void check_connections(const Settings& pipeline, const RelayIdentity& identity) 
     if (sources::is_broker(source)) {
         sources::make_source(source, {pipeline.text("name"), identity.owner})->check();
     } else {
-        postgres::Connection db(identity.db, "baton relay check");
-        db.query("select baton.find_outbox(baton.resolve_table($1))", {source.text("outbox")});
+        check_outbox(source, pipeline.below("failure"), identity);
     }
     sinks::make_sink(pipeline.below("sink"))->check();
 }

@@ -2,7 +2,11 @@
 // Putting a pipeline together from its settings: the source that they name, the sink, and what lies between.
 //
 //   name, enabled
-//   [source]   outbox, group, start, lease, batch, batch_bytes, wake_up
+//   [source]   outbox, lease, batch, batch_bytes, wake_up
+//              type = "postgres", url                     ... of another server
+//              group, start                               an outbox of baton's own
+//              poll, ordered                              an adopted table
+//              consumer, partition                        ... read by a consumer with its own offset
 //              or a broker: type and what that source knows (docs/sources.md)
 //   [sink]     type and what that sink knows; envelope, destination
 //   [filter]   tenants, topics, event_types

@@ -229,14 +229,15 @@ server::Answer RelayDaemon::drained() {
     for (const auto& status : supervisor_->status()) {
         const auto found = std::find_if(known.begin(), known.end(),
                                         [&](const auto& it) { return it.group == status.group; });
+        // A broker and another server are not asked how much they still have.
+        const auto lag = found == known.end() ? 0 : static_cast<std::size_t>(found->lag_events);
         std::string why;
         if (status.state != PipelineState::running && status.state != PipelineState::standby)
             why = relay::name_of(status.state);
-        else if (found == known.end())
+        else if (found == known.end() && !status.group.empty())
             why = "has no group yet";
-        else if (found->lag_events > 0 || status.buffered > 0)
-            why = std::to_string(std::max(static_cast<std::size_t>(found->lag_events), status.buffered)) +
-                  " events are not settled";
+        else if (lag > 0 || status.buffered > 0)
+            why = std::to_string(std::max(lag, status.buffered)) + " events are not settled";
         if (!why.empty()) reasons += (reasons.empty() ? "" : "\n") + status.name + ": " + why;
     }
     return {reasons.empty(), reasons.empty() ? "drained" : reasons};

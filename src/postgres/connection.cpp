@@ -47,7 +47,7 @@ Connection::Connection(const std::string& conninfo, const std::string& applicati
     PQsetNoticeReceiver(handle_.get(), &drop_notice, nullptr);
 }
 
-Result Connection::check(PGresult* result) {
+Result check_result(PGconn* connection, PGresult* result) {
     Result owned(result);
     switch (PQresultStatus(result)) {
         case PGRES_COMMAND_OK:
@@ -62,9 +62,8 @@ Result Connection::check(PGresult* result) {
             break;
     }
     const std::string sqlstate = field(result, PG_DIAG_SQLSTATE);
-    if (sqlstate.empty() || !alive()) {
-        const std::string said =
-            sqlstate.empty() ? PQerrorMessage(handle_.get()) : PQresultErrorMessage(result);
+    if (sqlstate.empty() || PQstatus(connection) != CONNECTION_OK) {
+        const std::string said = sqlstate.empty() ? PQerrorMessage(connection) : PQresultErrorMessage(result);
         throw ConnectionError(trimmed(said), true);
     }
     const std::string message = field(result, PG_DIAG_MESSAGE_PRIMARY);
@@ -72,6 +71,10 @@ Result Connection::check(PGresult* result) {
     const std::string hint = field(result, PG_DIAG_MESSAGE_HINT);
     if (sqlstate == "BT001") throw LeaseLost(message, sqlstate, detail, hint);
     throw SqlError(message, sqlstate, detail, hint);
+}
+
+Result Connection::check(PGresult* result) {
+    return check_result(handle_.get(), result);
 }
 
 Result Connection::exec(const std::string& sql) {

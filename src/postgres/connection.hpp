@@ -95,13 +95,16 @@ class Connection {
 
     PGconn* native() const { return handle_.get(); }
 
-    // Turn a libpq result into ours, or throw what it says.
+    // The same as check_result(), for a result of this connection.
     Result check(PGresult* result);
 
   private:
     std::unique_ptr<PGconn, decltype(&PQfinish)> handle_;
     std::unique_ptr<std::function<void(const std::string&)>> notice_receiver_;
 };
+
+// Turn a libpq result of any connection into ours, or throw what it says.
+Result check_result(PGconn* connection, PGresult* result);
 
 // BEGIN now, COMMIT on commit(), ROLLBACK when it goes out of scope without.
 class Transaction {

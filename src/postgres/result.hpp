@@ -50,6 +50,8 @@ class Result {
     }
 
     PGresult* native() const { return result_.get(); }
+    // Give it away: the caller clears it.
+    PGresult* release() { return result_.release(); }
 
   private:
     std::unique_ptr<PGresult, decltype(&PQclear)> result_;

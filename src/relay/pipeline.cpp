@@ -121,6 +121,10 @@ bool Pipeline::hold_session() {
     Session session;
     std::string holder;
     session.feed = parts_.open_source(holder);
+    if (parts_.found_group) {
+        const std::lock_guard lock(mutex_);
+        status_.group = *parts_.found_group;
+    }
     if (!session.feed) {
         enter(PipelineState::standby, holder);
         return false;

@@ -38,6 +38,7 @@ struct PipelineStatus {
 struct PipelineParts {
     std::string name;
     std::string group;
+    std::shared_ptr<std::string> found_group;  // the same, where open_source must ask the database for it
     // Make the source; null when somebody else has it, `holder` then says who.
     std::function<std::unique_ptr<Feed>(std::string& holder)> open_source;
     std::function<std::unique_ptr<Sink>()> open_sink;

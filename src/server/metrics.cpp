@@ -56,7 +56,9 @@ std::vector<GroupHealth> read_groups(postgres::Connection& db) {
     const auto rows = db.query(
         "select d.group_name, coalesce(l.lag_seconds, 0)::float8, coalesce(l.lag_rows, 0)::float8, "
         "d.dead_letters::float8 "
-        "from baton.dead_letter_depth d left join baton.group_lag l using (group_name) order by 1");
+        "from baton.dead_letter_depth d left join baton.group_lag l using (group_name) "
+        "union all select a.outbox, coalesce(a.lag_seconds, 0), coalesce(a.pending + a.claimed, 0)::float8, "
+        "coalesce(a.dlq_depth, 0)::float8 from baton.adopted_status() a order by 1");
     std::vector<GroupHealth> groups;
     for (int row = 0; row < rows.rows(); ++row)
         groups.push_back({rows.text(row, 0), std::stod(rows.text(row, 1)), std::stod(rows.text(row, 2)),

@@ -11,8 +11,6 @@ namespace baton::sinks {
 
 namespace {
 
-constexpr std::size_t max_response = 64 * 1024;
-
 using EasyPtr = std::unique_ptr<CURL, void (*)(CURL*)>;
 using ListPtr = std::unique_ptr<curl_slist, void (*)(curl_slist*)>;
 
@@ -31,6 +29,7 @@ struct HttpTransfers::Transfer {
     std::string response;
     char error[CURL_ERROR_SIZE] = "";
     bool allow_private = false;
+    std::size_t max_response = 0;
     std::string refused;     // the last address that the guard kept us from
     bool attempted = false;  // some address was allowed
 
@@ -47,9 +46,10 @@ struct HttpTransfers::Transfer {
 
     // Keep the beginning of the answer; nobody reads more.
     static std::size_t take_response(char* bytes, std::size_t, std::size_t size, void* self) {
-        auto& response = static_cast<Transfer*>(self)->response;
-        response.append(bytes, std::min(size, max_response - response.size()));
-        return response.size() < max_response ? size : 0;
+        auto& transfer = *static_cast<Transfer*>(self);
+        auto& response = transfer.response;
+        response.append(bytes, std::min(size, transfer.max_response - response.size()));
+        return response.size() < transfer.max_response ? size : 0;
     }
 };
 
@@ -80,6 +80,7 @@ void HttpTransfers::set_common(Transfer& transfer, const std::string& url) const
     CURL* easy = transfer.easy.get();
     curl_easy_reset(easy);
     transfer.allow_private = options_.allow_private;
+    transfer.max_response = options_.max_response;
     transfer.refused.clear();
     transfer.attempted = false;
     transfer.error[0] = '\0';
@@ -179,10 +180,15 @@ void HttpTransfers::collect(std::vector<HttpResponse>& responses, std::chrono::m
         }
         const auto remaining =
             std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-        if (responses.size() > before || remaining.count() <= 0) return;
+        if (responses.size() > before || remaining.count() <= 0 || woken_.exchange(false)) return;
         curl_multi_poll(multi_.get(), nullptr, 0,
                         static_cast<int>(std::min<std::int64_t>(remaining.count(), 1000)), nullptr);
     }
+}
+
+void HttpTransfers::wake() {
+    woken_ = true;
+    curl_multi_wakeup(multi_.get());
 }
 
 void HttpTransfers::ask_head(const std::string& url) const {

@@ -4,6 +4,7 @@
 
 #include <curl/curl.h>
 
+#include <atomic>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -23,8 +24,9 @@ struct HttpOptions {
     TlsSettings tls;
     std::size_t max_concurrent = 1;
     bool allow_private =
-        true;           // false: connect to public addresses only, judged by what the name resolved to
-    std::string proxy;  // empty: none, whatever the environment says
+        true;  // false: connect to public addresses only, judged by what the name resolved to
+    std::size_t max_response = 64 * 1024;  // nobody reads more of an answer
+    std::string proxy;                     // empty: none, whatever the environment says
     // AWS Signature Version 4: "aws:amz:REGION:SERVICE" with the two keys.
     std::string sigv4;
     std::string access_key;
@@ -45,7 +47,7 @@ struct HttpRequest {
 struct HttpResponse {
     std::uint64_t id = 0;
     long status = 0;   // 0: no answer, see error
-    std::string body;  // its first 64 kB
+    std::string body;  // its first max_response bytes
     std::string error;
     bool hopeless = false;  // there can never be an answer: bad URL, refused address
     std::optional<std::chrono::milliseconds> retry_after;
@@ -62,8 +64,10 @@ class HttpTransfers {
     bool idle() const { return running_.empty(); }
     // Start a request; only when not full.
     void start(HttpRequest request);
-    // Append the responses that are complete; waits up to `patience` for the first.
+    // Append the responses that are complete; waits up to `patience` for the first, or for wake().
     void collect(std::vector<HttpResponse>& responses, std::chrono::milliseconds patience);
+    // Make a waiting collect() return. May be called from any thread.
+    void wake();
     // Ask for the URL's HEAD; any answer will do. Throws ConnectionError when there is none.
     void ask_head(const std::string& url) const;
 
@@ -73,6 +77,7 @@ class HttpTransfers {
     HttpResponse finish(Transfer& transfer, CURLcode result) const;
 
     HttpOptions options_;
+    std::atomic<bool> woken_{false};
     std::unique_ptr<CURLM, CURLMcode (*)(CURLM*)> multi_;
     std::map<CURL*, std::unique_ptr<Transfer>> running_;
     std::vector<std::unique_ptr<Transfer>> spare_;

@@ -7,7 +7,7 @@
 #include <unordered_map>
 
 #include "sinks/destination.hpp"
-#include "sinks/http_transfers.hpp"
+#include "sinks/sqs_access.hpp"
 #include "sinks/sqs_entry.hpp"
 
 namespace baton::sinks {
@@ -22,45 +22,10 @@ using relay::Verdict;
 constexpr std::size_t max_entries = 10;
 
 struct SqsSettings {
-    std::string queue;     // where messages go that name none
-    std::string endpoint;  // scheme, host and port
-    std::string account;   // makes a name a URL
-    std::string session_token;
+    std::string queue;  // where messages go that name none
     std::size_t batch_bytes = 0;
     std::size_t max_message_bytes = 0;
 };
-
-std::string environment(const char* name) {
-    const char* value = std::getenv(name);
-    return value == nullptr ? std::string() : value;
-}
-
-bool is_http(std::string_view url) {
-    return url.starts_with("http://") || url.starts_with("https://");
-}
-
-// Return "https://host:port" of a URL.
-std::string endpoint_of(const std::string& url) {
-    return url.substr(0, url.find('/', url.find("://") + 3));
-}
-
-// Find the region in "https://sqs.REGION.amazonaws.com"; empty when the host is another.
-std::string region_of(const std::string& endpoint) {
-    const auto begin = endpoint.find("://sqs.");
-    if (begin == std::string::npos || endpoint.find(".amazonaws.com") == std::string::npos) return {};
-    const auto from = begin + 7;
-    return endpoint.substr(from, endpoint.find('.', from) - from);
-}
-
-// Find the region where the settings, the host or the environment say it.
-std::string read_region(const relay::Settings& settings) {
-    std::string region = settings.text("region", region_of(settings.text("queue")));
-    if (region.empty()) region = region_of(settings.text("endpoint", ""));
-    if (region.empty()) region = environment("AWS_REGION");
-    if (region.empty()) region = environment("AWS_DEFAULT_REGION");
-    if (region.empty()) settings.refuse("region", "is missing", "set region or AWS_REGION");
-    return region;
-}
 
 std::size_t positive(const relay::Settings& settings, const std::string& key, std::int64_t fallback) {
     const auto value = settings.number(key, fallback);
@@ -68,94 +33,31 @@ std::size_t positive(const relay::Settings& settings, const std::string& key, st
     return static_cast<std::size_t>(value);
 }
 
-SqsSettings read_settings(const relay::Settings& settings, const std::string& region) {
+SqsSettings read_settings(const relay::Settings& settings) {
     SqsSettings read;
     read.queue = fixed_destination(settings, "queue", false);
-    read.account = settings.text("account", "");
-    const std::string queue = settings.text("queue");
-    if (is_http(queue)) {
-        read.endpoint = endpoint_of(queue);
-        if (read.endpoint.find('{') != std::string::npos)
-            settings.refuse("queue", "must name its host", "events may fill in the queue's name only");
-    } else {
-        read.endpoint = settings.text("endpoint", "https://sqs." + region + ".amazonaws.com");
-        if (!is_http(read.endpoint) || endpoint_of(read.endpoint) != read.endpoint)
-            settings.refuse("endpoint", "must be http:// or https:// and a host, without a path");
-        if (read.account.empty())
-            settings.refuse("account", "is missing", "a queue's name needs it, a queue's URL does not");
-    }
-    read.session_token =
-        settings.text("session_token", settings.has("access_key") ? "" : environment("AWS_SESSION_TOKEN"));
     read.batch_bytes = positive(settings, "batch_bytes", 256 << 10);
     read.max_message_bytes = positive(settings, "max_message_bytes", 256 << 10);
     return read;
 }
 
-HttpOptions read_options(const relay::Settings& settings, const std::string& region) {
-    HttpOptions options = read_http_options(settings, 8);
-    options.access_key = settings.text("access_key", environment("AWS_ACCESS_KEY_ID"));
-    options.secret_key = settings.text("secret_key", environment("AWS_SECRET_ACCESS_KEY"));
-    if (options.access_key.empty() || options.secret_key.empty())
-        settings.refuse(options.access_key.empty() ? "access_key" : "secret_key", "is missing",
-                        "set access_key and secret_key, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY");
-    options.sigv4 = "aws:amz:" + region + ":sqs";
-    return options;
-}
-
-// What SQS said about a request or an entry.
-struct Complaint {
-    std::string code;
-    std::string message;
-
-    std::string words() const { return message.empty() ? code : code + ": " + message; }
-    bool is(std::initializer_list<std::string_view> parts) const {
-        return std::any_of(parts.begin(), parts.end(),
-                           [this](auto part) { return code.find(part) != std::string::npos; });
-    }
-    // Throttling passes, and credentials are renewed.
-    bool passes() const {
-        return is({"Throttl", "OverLimit", "Expired", "InvalidClientTokenId", "UnrecognizedClient",
-                   "SignatureDoesNotMatch", "InvalidSignature", "MissingAuthenticationToken",
-                   "IncompleteSignature", "InvalidAccessKeyId", "InternalError", "InternalFailure",
-                   "ServiceUnavailable"});
-    }
-    // The whole queue is meant, not one entry.
-    bool concerns_queue() const {
-        return is({"QueueDoesNotExist", "NonExistentQueue", "AccessDenied", "InvalidAddress"});
-    }
-};
-
-Complaint read_complaint(const HttpResponse& response) {
-    Complaint complaint;
-    const json body = json::parse(response.body, nullptr, false);
-    if (body.is_object()) {
-        complaint.code = body.value("__type", "");
-        complaint.code.erase(0, complaint.code.find('#') + 1);
-        complaint.message = body.value("message", body.value("Message", ""));
-    }
-    if (complaint.code.empty()) {
-        complaint.code = "HTTP " + std::to_string(response.status);
-        complaint.message = response.body.substr(0, 500);
-    }
-    return complaint;
-}
-
 class SqsSink final : public relay::Sink {
   public:
-    SqsSink(SqsSettings settings, const HttpOptions& options)
-        : settings_(std::move(settings)), options_(options), transfers_(options) {}
+    SqsSink(SqsSettings settings, SqsAccess access)
+        : settings_(std::move(settings)), access_(std::move(access)), transfers_(access_.options()) {}
 
     relay::SinkTraits traits() const override {
         return {.max_message_bytes = settings_.max_message_bytes,
-                .preferred_batch = max_entries * options_.max_concurrent};
+                .preferred_batch = max_entries * access_.options().max_concurrent};
     }
     void check() override;
     void send(std::span<const Message> messages) override;
     void collect(std::vector<Delivery>& deliveries, milliseconds patience) override;
 
   private:
-    std::string queue_for(const std::string& destination) const;
-    HttpRequest request(const std::string& action, std::string body) const;
+    std::string queue_for(const std::string& destination) const {
+        return access_.queue_url(destination.empty() ? settings_.queue : destination);
+    }
     void start_waiting();
     void take(const HttpResponse& response);
     void take_results(const std::vector<SqsEntry>& group, const json& answer);
@@ -165,7 +67,7 @@ class SqsSink final : public relay::Sink {
     }
 
     SqsSettings settings_;
-    HttpOptions options_;
+    SqsAccess access_;
     HttpTransfers transfers_;
     std::deque<SqsEntry> waiting_;
     std::unordered_map<std::uint64_t, std::vector<SqsEntry>> flying_;
@@ -173,44 +75,13 @@ class SqsSink final : public relay::Sink {
     std::vector<Delivery> done_;
 };
 
-// Return the queue's URL; empty when it lies on another host, which our signature is not for, or cannot be
-// made.
-std::string SqsSink::queue_for(const std::string& destination) const {
-    const std::string& queue = destination.empty() ? settings_.queue : destination;
-    if (is_http(queue)) return endpoint_of(queue) == settings_.endpoint ? queue : std::string();
-    if (queue.empty() || settings_.account.empty()) return {};
-    return settings_.endpoint + "/" + settings_.account + "/" + queue;
-}
-
-HttpRequest SqsSink::request(const std::string& action, std::string body) const {
-    HttpRequest made;
-    made.url = settings_.endpoint + "/";
-    made.headers = {"content-type: application/x-amz-json-1.0", "x-amz-target: AmazonSQS." + action};
-    if (!settings_.session_token.empty())
-        made.headers.push_back("x-amz-security-token: " + settings_.session_token);
-    made.own_body = std::move(body);
-    return made;
-}
-
 void SqsSink::check() {
     // Queues made from events are not known before there is one.
     const std::string queue = queue_for({});
-    if (queue.empty()) {
-        transfers_.ask_head(settings_.endpoint + "/");
-        return;
-    }
-    HttpTransfers trial(options_);
-    trial.start(
-        request("GetQueueAttributes", json{{"QueueUrl", queue}, {"AttributeNames", {"QueueArn"}}}.dump()));
-    std::vector<HttpResponse> responses;
-    trial.collect(responses, options_.timeout + milliseconds(1000));
-    if (responses.empty() || responses.front().status == 0)
-        throw ConnectionError("sqs gave no answer: " +
-                              (responses.empty() ? "timed out" : responses.front().error));
-    // A producer may lack the right to look; that alone does not keep it from sending.
-    const Complaint complaint = read_complaint(responses.front());
-    if (responses.front().status != 200 && !complaint.is({"AccessDenied"}))
-        throw UsageError("sqs refused the queue: " + complaint.words(), "check queue, region and keys");
+    if (queue.empty())
+        transfers_.ask_head(access_.endpoint() + "/");
+    else
+        access_.check_queue(queue);
 }
 
 void SqsSink::send(std::span<const Message> messages) {
@@ -220,7 +91,7 @@ void SqsSink::send(std::span<const Message> messages) {
         entry.ticket = message.ticket;
         if (queue.empty()) {
             report(entry, Verdict::rejected,
-                   "\"" + message.destination + "\" is no queue on " + settings_.endpoint);
+                   "\"" + message.destination + "\" is no queue on " + access_.endpoint());
             continue;
         }
         if (message.body.size() <= settings_.max_message_bytes) {
@@ -260,7 +131,7 @@ void SqsSink::start_waiting() {
             // The members follow without their opening brace.
             body.append(group[place].json, 1);
         }
-        HttpRequest made = request("SendMessageBatch", body + "]}");
+        HttpRequest made = access_.request("SendMessageBatch", body + "]}");
         made.id = next_request_++;
         flying_.emplace(made.id, std::move(group));
         transfers_.start(std::move(made));
@@ -281,7 +152,7 @@ void SqsSink::take(const HttpResponse& response) {
         take_results(group, json::parse(response.body, nullptr, false));
         return;
     }
-    const Complaint complaint = read_complaint(response);
+    const SqsComplaint complaint = SqsComplaint::read(response);
     const bool passes =
         response.status >= 500 || response.status == 408 || response.status == 429 || complaint.passes();
     if (passes || group.size() == 1 || complaint.concerns_queue()) {
@@ -310,7 +181,7 @@ void SqsSink::take_results(const std::vector<SqsEntry>& group, const json& answe
         return Delivery{ticket, Verdict::delivered, {}, {}};
     });
     each("Failed", [](const json& result, std::uint64_t ticket) {
-        const Complaint complaint{result.value("Code", ""), result.value("Message", "")};
+        const SqsComplaint complaint{result.value("Code", ""), result.value("Message", "")};
         const bool rejected = result.value("SenderFault", false) && !complaint.passes();
         return Delivery{ticket, rejected ? Verdict::rejected : Verdict::retry, complaint.words(), {}};
     });
@@ -338,10 +209,7 @@ void SqsSink::collect(std::vector<Delivery>& deliveries, milliseconds patience) 
 }  // namespace
 
 std::unique_ptr<relay::Sink> make_sqs(const relay::Settings& settings) {
-    const std::string region = read_region(settings);
-    SqsSettings read = read_settings(settings, region);
-    const HttpOptions options = read_options(settings, region);
-    return std::make_unique<SqsSink>(std::move(read), options);
+    return std::make_unique<SqsSink>(read_settings(settings), SqsAccess(settings, 8));
 }
 
 }  // namespace baton::sinks

@@ -142,6 +142,7 @@ class KafkaFeed final : public BrokerFeed {
     std::optional<Clock::time_point> pressed_since_;
     bool paused_ = false;
     bool committing_ = false;
+    std::mutex closing_;
     bool closed_ = false;
     std::string failure_;  // found in a callback, thrown outside of it
 };
@@ -189,8 +190,10 @@ KafkaFeed::~KafkaFeed() {
 
 // Leave the group, so that the others need not wait for the session's end.
 void KafkaFeed::close_consumer() {
-    if (closed_) return;
-    closed_ = true;
+    {
+        const std::lock_guard lock(closing_);
+        if (std::exchange(closed_, true)) return;
+    }
     rd_kafka_consumer_close(consumer_->handle);
 }
 
@@ -200,7 +203,9 @@ void KafkaFeed::leave() {
 
 void KafkaFeed::wake() {
     BrokerFeed::wake();
-    rd_kafka_queue_yield(consumer_->messages);
+    // A consumer that is closing would take it for the end.
+    const std::lock_guard lock(closing_);
+    if (!closed_) rd_kafka_queue_yield(consumer_->messages);
 }
 
 void KafkaFeed::on_rebalance(rd_kafka_t*, rd_kafka_resp_err_t what,

@@ -19,6 +19,8 @@ using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 
 constexpr milliseconds pull_time = 5000ms;
+// Not at once: the server would deliver the first one to a request of ours that is still out.
+constexpr const char* later = R"(-NAK {"delay":200000000})";
 
 struct Options {
     sinks::NatsOptions server;
@@ -431,11 +433,11 @@ void NatsFeed::give_back() {
     while (natsMsg* message = arrivals_->take()) {
         const char* reply = natsMsg_GetReply(message);
         if (reply != nullptr && standing_of(reply))
-            natsConnection_PublishString(link_.connection(), reply, "-NAK");
+            natsConnection_PublishString(link_.connection(), reply, later);
         natsMsg_Destroy(message);
     }
     for (const auto& [sequence, reply] : under_way_)
-        natsConnection_PublishString(link_.connection(), reply.c_str(), "-NAK");
+        natsConnection_PublishString(link_.connection(), reply.c_str(), later);
     under_way_.clear();
     natsConnection_FlushTimeout(link_.connection(), 1000);
 }

@@ -79,7 +79,7 @@ std::unique_ptr<OutboxSource> OutboxSource::take(const OutboxOptions& options, H
 
 OutboxSource::OutboxSource(const OutboxOptions& options, Connection connection, const Result& taken)
     : options_(options),
-      pooled_(is_pooled(connection)),
+      pooled_(postgres::is_pooled(connection)),
       pipe_((connection.exec(pooled_ ? "select 1" : session_settings), std::move(connection))),
       limit_(std::min(options.batch, 100)) {
     const auto text = [&taken](const char* name) { return taken.text(0, taken.column(name)); };
@@ -102,8 +102,8 @@ OutboxSource::OutboxSource(const OutboxOptions& options, Connection connection, 
     window_ = read_window_row(taken, taken.columns() - 8);
     if (!taken.is_null(0, taken.column("parked_upto"))) parked_upto_ = std::stoll(text("parked_upto"));
     wake_fd_ = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    doorbell_ = make_doorbell(options_.conninfo, relation_, options_.owner + " " + options_.group,
-                              pooled_ ? "poll" : options_.wake_up);
+    doorbell_ = postgres::make_doorbell(options_.conninfo, relation_, options_.owner + " " + options_.group,
+                                        pooled_ ? "poll" : options_.wake_up);
     parked_sql_ = pipe_.call("select baton.parked_statement($1::regclass)", {relation_}).text(0, 0);
     if (!pooled_) {
         pipe_.prepare("late", late_sql_);

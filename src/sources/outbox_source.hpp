@@ -10,9 +10,9 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "postgres/doorbell.hpp"
 #include "postgres/pipe.hpp"
 #include "relay/io.hpp"
-#include "sources/doorbell.hpp"
 #include "sources/outbox_batch.hpp"
 
 namespace baton::sources {
@@ -90,7 +90,7 @@ class OutboxSource final : public relay::Feed {
     OutboxOptions options_;
     bool pooled_ = false;
     postgres::Pipe pipe_;
-    std::unique_ptr<Doorbell> doorbell_;
+    std::unique_ptr<postgres::Doorbell> doorbell_;
     int wake_fd_ = -1;
 
     std::string group_id_, epoch_, relation_;

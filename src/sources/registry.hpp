@@ -1,6 +1,6 @@
 #pragma once
 // The sources by the name that a pipeline's source gives them: source = { type = "kafka", ... }. A source
-// with `outbox` is none of these: it reads a group's log.
+// with `outbox`, here or (postgres) on another server, is none of these: it reads a table.
 
 #include <functional>
 #include <map>
@@ -34,7 +34,7 @@ using MakeSource = std::function<std::unique_ptr<BrokerSource>(const relay::Sett
 // Every broker of this build.
 const std::map<std::string, MakeSource>& registry();
 
-// True when the settings name a broker, and not an outbox.
+// True when the settings name a broker, and not an outbox of a PostgreSQL server.
 bool is_broker(const relay::Settings& source);
 
 // Make the source that settings.text("type") names; throws SettingsError for an unknown type, bad settings or

@@ -29,8 +29,9 @@ void stop(Pipeline& pipeline) {
 }
 
 // Wait for everything, stop, and look at what came.
-void finish(WayIn& way, Pipeline& pipeline) {
+void finish(WayIn& way, Pipeline& pipeline, SourceFixture& fixture) {
     way.wait_for(way.sent());
+    fixture.wait_for_quiet(way.place());
     stop(pipeline);
     way.expect_all();
 }
@@ -44,14 +45,14 @@ void every_message_arrives_once_with_its_id_headers_and_body(SourceFixture& fixt
         {"name", "wért"}, {"empty", ""}, {"colon", "a: b"}, {"event-type", "order.placed"}};
     way.add("empty", "k", "", "text/plain");
     way.add("keyless", "", "[1, 2]");
-    way.add("large", "k", "\"" + std::string(900'000, 'x') + "\"");
+    way.add("large", "k", "\"" + std::string(fixture.largest_body() - 2, 'x') + "\"");
     std::string binary;
     for (int i = 0; i < 512; ++i) binary += static_cast<char>(i);
     way.add("binary", "k", binary, "application/octet-stream");
     way.add("image", "k", binary, "image/png");
     way.publish();
     const auto pipeline = way.start();
-    finish(way, *pipeline);
+    finish(way, *pipeline, fixture);
     std::map<std::string, Arrived> by_id;
     for (const auto& it : way.arrived()) by_id[it.id] = it;
     for (const auto& sent : way.messages()) {
@@ -59,9 +60,11 @@ void every_message_arrives_once_with_its_id_headers_and_body(SourceFixture& fixt
         EXPECT_EQ(got.key, sent.key) << sent.message_id;
         const auto headers = json::parse(got.headers);
         EXPECT_EQ(headers.at("content-type"), sent.content_type) << sent.message_id;
-        for (const auto& header : sent.headers)
+        for (const auto& header : sent.headers) {
+            if (header.value.empty() && !fixture.keeps_empty_headers()) continue;
             EXPECT_EQ(headers.value(header.name, "missing"), header.value)
                 << sent.message_id << " " << header.name;
+        }
         if (sent.content_type == "application/json") {
             ASSERT_TRUE(got.has_payload) << sent.message_id;
             EXPECT_EQ(json::parse(got.payload), json::parse(sent.body)) << sent.message_id;
@@ -90,7 +93,7 @@ void what_was_committed_and_not_acknowledged_comes_again_as_a_duplicate(SourceFi
                 read += batch->events.size();
                 batches.push_back(std::move(batch));
             }
-            return read >= way.sent();
+            return read >= fixture.readable(way.sent());
         });
         const auto sink = sinks::make_sink(settings.below("sink"));
         const relay::Transform transform(settings.below("sink"), settings.below("filter"));
@@ -101,13 +104,13 @@ void what_was_committed_and_not_acknowledged_comes_again_as_a_duplicate(SourceFi
         Driver driver(*sink);
         driver.give(messages);
         driver.run();
-        EXPECT_EQ(way.count(), way.sent());
+        EXPECT_EQ(way.count(), read);
         batches.clear();
     }
     const auto pipeline = way.start();
     wait_until(
-        "all came again", [&] { return way.duplicates() >= way.sent(); }, 120s);
-    finish(way, *pipeline);
+        "all came again", [&] { return way.duplicates() >= fixture.readable(way.sent()); }, 120s);
+    finish(way, *pipeline, fixture);
 }
 
 void nothing_is_acknowledged_before_the_inbox_has_committed(SourceFixture& fixture, Cluster& cluster) {
@@ -117,14 +120,14 @@ void nothing_is_acknowledged_before_the_inbox_has_committed(SourceFixture& fixtu
     cluster.server().stop();
     {
         const auto pipeline = way.start();
-        wait_until("all is read", [&] { return pipeline->status().read >= way.sent(); });
+        wait_until("all is read", [&] { return pipeline->status().read >= fixture.readable(way.sent()); });
         wait_until("the sink is in trouble", [&] { return !pipeline->status().trouble.empty(); });
         stop(*pipeline);
     }
     EXPECT_EQ(fixture.held(way.place()), way.sent());
     cluster.server().start();
     const auto pipeline = way.start();
-    finish(way, *pipeline);
+    finish(way, *pipeline, fixture);
 }
 
 void nothing_is_lost_when_the_broker_is_killed_in_the_middle(SourceFixture& fixture, Cluster& cluster) {
@@ -137,7 +140,7 @@ void nothing_is_lost_when_the_broker_is_killed_in_the_middle(SourceFixture& fixt
     fixture.start_broker();
     way.add_keyed(100);
     way.publish();
-    finish(way, *pipeline);
+    finish(way, *pipeline, fixture);
 }
 
 void nothing_is_lost_and_order_holds_while_connections_are_cut(SourceFixture& fixture, Cluster& cluster) {
@@ -149,7 +152,7 @@ void nothing_is_lost_and_order_holds_while_connections_are_cut(SourceFixture& fi
         way.wait_for(count);
         fixture.proxy().cut();
     }
-    finish(way, *pipeline);
+    finish(way, *pipeline, fixture);
     if (fixture.orders_redelivery()) way.expect_key_order();
 }
 
@@ -166,7 +169,7 @@ void a_half_open_connection_is_given_up_and_all_arrives(SourceFixture& fixture, 
     wait_until(
         "it tries another connection", [&] { return fixture.proxy().accepted() > connections; }, 120s);
     fixture.proxy().heal();
-    finish(way, *pipeline);
+    finish(way, *pipeline, fixture);
 }
 
 void nothing_is_lost_when_the_database_is_killed_in_the_middle(SourceFixture& fixture, Cluster& cluster) {
@@ -178,8 +181,8 @@ void nothing_is_lost_when_the_database_is_killed_in_the_middle(SourceFixture& fi
     cluster.server().kill_hard();
     wait_until("the sink is in trouble", [&] { return !pipeline->status().trouble.empty(); });
     cluster.server().start();
-    finish(way, *pipeline);
-    way.expect_key_order();  // nothing was delivered again by the broker
+    finish(way, *pipeline, fixture);
+    if (fixture.orders()) way.expect_key_order();  // nothing was delivered again by the broker
 }
 
 void nothing_is_lost_when_the_relay_is_killed_again_and_again(SourceFixture& fixture, Cluster& cluster) {
@@ -198,6 +201,7 @@ void nothing_is_lost_when_the_relay_is_killed_again_and_again(SourceFixture& fix
     }
     Process relay = start_baton(words, folder / "out", folder / "errors");
     way.wait_for(way.sent());
+    fixture.wait_for_quiet(way.place());
     EXPECT_EQ(relay.stop(), 0);
     way.expect_all();
 }
@@ -220,6 +224,7 @@ void what_cannot_be_read_is_kept_with_its_bytes_and_the_others_go_on(SourceFixtu
     way.publish();
     const auto pipeline = way.start();
     way.wait_for(way.sent());
+    fixture.wait_for_quiet(way.place());
     stop(*pipeline);
     EXPECT_EQ(fixture.held(way.place()), 0U);
     std::size_t good = 0;
@@ -259,7 +264,7 @@ void a_slow_inbox_slows_the_source_and_does_not_fill_memory(SourceFixture& fixtu
     EXPECT_LT(most, 16U << 20);
     EXPECT_LT(pipeline->status().read, way.sent() / 2);
     cluster.server().start();
-    finish(way, *pipeline);
+    finish(way, *pipeline, fixture);
 }
 
 void readers_come_and_go_and_nothing_is_lost(SourceFixture& fixture, Cluster& cluster) {
@@ -276,11 +281,12 @@ void readers_come_and_go_and_nothing_is_lost(SourceFixture& fixture, Cluster& cl
     way.wait_for(700);
     const auto third = way.start("three", slowly);
     way.wait_for(way.sent());
+    fixture.wait_for_quiet(way.place());
     stop(*second);
     stop(*third);
-    // The last one may have been read by one that has gone: whoever comes finds nothing left to do.
+    // Some may have been read by one that had to give them up before it could acknowledge them.
     const auto last = way.start("four");
-    wait_until("it runs", [&] { return last->status().state == relay::PipelineState::running; });
+    wait_until("nothing is left", [&] { return fixture.held(way.place()) == 0; });
     stop(*last);
     way.expect_all();
 }
@@ -299,7 +305,7 @@ void a_graceful_stop_leaves_nothing_unacknowledged_that_was_committed(SourceFixt
     EXPECT_LT(committed, way.sent());
     EXPECT_EQ(fixture.held(way.place()), way.sent() - committed);
     const auto pipeline = way.start();
-    finish(way, *pipeline);
+    finish(way, *pipeline, fixture);
     EXPECT_EQ(way.duplicates(), 0U);
 }
 
@@ -311,8 +317,8 @@ void an_inbox_that_is_missing_is_waited_for(SourceFixture& fixture, Cluster& clu
     wait_until("it says why",
                [&] { return pipeline->status().trouble.find("arrivals") != std::string::npos; });
     Connection(way.database()).query("select baton.create_inbox('arrivals')");
-    finish(way, *pipeline);
-    way.expect_key_order();
+    finish(way, *pipeline, fixture);
+    if (fixture.orders()) way.expect_key_order();
 }
 
 void check_tells_a_reachable_broker_from_one_that_is_not(SourceFixture& fixture, Cluster& cluster) {
@@ -325,9 +331,11 @@ void check_tells_a_reachable_broker_from_one_that_is_not(SourceFixture& fixture,
             settings.set("source." + key, value);
         EXPECT_THROW(cli::check_connections(settings, identity), Error);
     }
-    fixture.proxy().refuse();
-    EXPECT_THROW(cli::check_connections(way.settings(), identity), Error);
-    fixture.proxy().heal();
+    if (fixture.knows_unreachable()) {
+        fixture.proxy().refuse();
+        EXPECT_THROW(cli::check_connections(way.settings(), identity), Error);
+        fixture.proxy().heal();
+    }
     auto settings = way.settings();
     settings.set("source.no_such_setting", "1");
     EXPECT_THROW(cli::make_parts(settings, identity), relay::SettingsError);

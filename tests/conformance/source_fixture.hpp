@@ -26,6 +26,8 @@ class SourceFixture {
     virtual std::string destination(const std::string& place) { return place; }
     // How many messages the broker would still deliver to the pipeline "in", now that nobody reads.
     virtual std::size_t held(const std::string& place) = 0;
+    // Wait, while the pipeline reads, until nothing more comes that has arrived already.
+    virtual void wait_for_quiet(const std::string&) {}
     // A place that is not there.
     virtual bool knows_missing_places() const { return true; }
 
@@ -33,8 +35,17 @@ class SourceFixture {
     virtual void start_broker() = 0;
     virtual Proxy& proxy() = 0;
 
-    // One reader gets the messages of a key in order, also those that are delivered again.
-    virtual bool orders_redelivery() const { return true; }
+    // One reader gets the messages of a key in order,
+    virtual bool orders() const { return true; }
+    // ... also those that are delivered again.
+    virtual bool orders_redelivery() const { return orders(); }
+    // How many of so many messages are given out before any is acknowledged.
+    virtual std::size_t readable(std::size_t sent) const { return sent; }
+    virtual bool keeps_empty_headers() const { return true; }
+    // The longest body that it takes.
+    virtual std::size_t largest_body() const { return 900'000; }
+    // The source goes to its server, so it can tell that there is none.
+    virtual bool knows_unreachable() const { return true; }
 };
 
 // The tests, each on any fixture and a PostgreSQL server. Names say what holds.

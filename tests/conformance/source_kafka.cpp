@@ -38,7 +38,9 @@ class KafkaFixture : public SourceFixture {
                 {"brokers", direct()},
                 {"properties.message.max.bytes", std::int64_t{2'500'000}}};
     }
-    std::size_t held(const std::string& place) override { return audit::kafka_lag({{"bootstrap.servers", direct()}}, place, "in"); }
+    std::size_t held(const std::string& place) override {
+        return audit::kafka_lag({{"bootstrap.servers", direct()}}, place, "in");
+    }
     void kill_broker() override { server_.kill_hard(); }
     void start_broker() override { server_.start(); }
     Proxy& proxy() override { return proxy_; }
@@ -59,6 +61,86 @@ class CooperativeKafkaFixture final : public KafkaFixture {
         return made;
     }
 };
+
+class KafkaSource : public testing::Test {
+  protected:
+    static void SetUpTestSuite() {
+        try {
+            fixture_ = std::make_unique<CooperativeKafkaFixture>();
+            cluster_ = std::make_unique<Cluster>(Form::extension);
+        } catch (const Unavailable& unavailable) {
+            reason_ = unavailable.what();
+            announce_skip(reason_);
+        }
+    }
+    static void TearDownTestSuite() {
+        fixture_.reset();
+        cluster_.reset();
+    }
+    void SetUp() override {
+        if (!fixture_) GTEST_SKIP() << reason_;
+    }
+    static inline std::unique_ptr<CooperativeKafkaFixture> fixture_;
+    static inline std::unique_ptr<Cluster> cluster_;
+    static inline std::string reason_;
+};
+
+TEST_F(KafkaSource, partitions_that_move_one_by_one_lose_nothing) {
+    conformance::readers_come_and_go_and_nothing_is_lost(*fixture_, *cluster_);
+}
+
+TEST_F(KafkaSource, a_message_without_an_id_is_known_by_its_place_and_a_tombstone_has_no_payload) {
+    WayIn way(*fixture_, *cluster_);
+    audit::produce_bare({{"bootstrap.servers", fixture_->direct()}}, way.place(), 1, "k", "plain");
+    audit::produce_bare({{"bootstrap.servers", fixture_->direct()}}, way.place(), 1, "k", nullptr);
+    const auto pipeline = way.start();
+    way.wait_for(2);
+    pipeline->request_stop();
+    pipeline->join();
+    const auto all = way.arrived();
+    ASSERT_EQ(all.size(), 2U);
+    EXPECT_EQ(all[0].id.find("kafka:" + way.place() + "/1/0@"), 0U) << all[0].id;
+    EXPECT_EQ(all[1].id.find("kafka:" + way.place() + "/1/1@"), 0U) << all[1].id;
+    EXPECT_EQ(all[0].bytes, "plain");
+    EXPECT_FALSE(all[1].has_payload || all[1].has_bytes);
+    EXPECT_EQ(all[1].key, "k");
+}
+
+TEST_F(KafkaSource, a_new_group_may_begin_at_the_end_and_goes_on_from_its_offset) {
+    WayIn way(*fixture_, *cluster_);
+    for (int i = 0; i < 3; ++i)
+        audit::produce_bare({{"bootstrap.servers", fixture_->direct()}}, way.place(), i, "old", "old");
+    {
+        const auto pipeline = way.start("one", {{"source.start", "latest"}});
+        // It begins where the end is once it has its partitions; new messages show when that is.
+        wait_until("new messages come", [&] {
+            for (int i = 0; i < 3; ++i)
+                audit::produce_bare({{"bootstrap.servers", fixture_->direct()}}, way.place(), i, "new",
+                                    "new");
+            std::set<std::string> places;
+            for (const auto& it : way.arrived()) places.insert(it.id.substr(0, it.id.rfind('/')));
+            return places.size() == 3;
+        });
+        pipeline->request_stop();
+        pipeline->join();
+    }
+    audit::produce_bare({{"bootstrap.servers", fixture_->direct()}}, way.place(), 0, "next", "next");
+    const auto pipeline = way.start("one", {{"source.start", "latest"}});
+    wait_until("what came meanwhile is there", [&] {
+        const auto all = way.arrived();
+        return std::any_of(all.begin(), all.end(), [](const auto& it) { return it.bytes == "next"; });
+    });
+    for (const auto& it : way.arrived()) EXPECT_NE(it.bytes, "old");
+}
+
+TEST_F(KafkaSource, properties_on_which_delivery_rests_cannot_be_set) {
+    WayIn way(*fixture_, *cluster_);
+    for (const auto& [name, value] : std::map<std::string, std::string>{{"enable.auto.commit", "true"},
+                                                                        {"auto.offset.reset", "latest"},
+                                                                        {"group.id", "x"},
+                                                                        {"no.such.thing", "1"}})
+        EXPECT_THROW(way.start("one", {{"source.properties." + name, value}}), relay::SettingsError) << name;
+}
 
 }  // namespace
 

@@ -81,6 +81,71 @@ class NatsFixture final : public SourceFixture {
     int count_ = 0;
 };
 
+class NatsSource : public testing::Test {
+  protected:
+    static void SetUpTestSuite() {
+        fixture_ = std::make_unique<NatsFixture>();
+        cluster_ = std::make_unique<Cluster>(Form::extension);
+    }
+    static void TearDownTestSuite() {
+        fixture_.reset();
+        cluster_.reset();
+    }
+    static inline std::unique_ptr<NatsFixture> fixture_;
+    static inline std::unique_ptr<Cluster> cluster_;
+};
+
+TEST_F(NatsSource, a_message_without_an_id_is_known_by_its_place) {
+    WayIn way(*fixture_, *cluster_);
+    const NatsClient client(fixture_->server().url());
+    const std::string subject = way.place() + ".bare";
+    for (const char* body : {"one", "one"})
+        ASSERT_EQ(js_Publish(nullptr, client.jetstream, subject.c_str(), body, 3, nullptr, nullptr), NATS_OK);
+    const auto pipeline = way.start();
+    way.wait_for(2);
+    pipeline->request_stop();
+    pipeline->join();
+    const auto all = way.arrived();
+    ASSERT_EQ(all.size(), 2U);
+    EXPECT_EQ(all[0].id.find("nats:" + way.place() + "/1@"), 0U) << all[0].id;
+    EXPECT_EQ(all[1].id.find("nats:" + way.place() + "/2@"), 0U) << all[1].id;
+    EXPECT_EQ(all[0].bytes, "one");
+}
+
+TEST_F(NatsSource, a_consumer_that_could_lose_messages_is_refused) {
+    WayIn way(*fixture_, *cluster_);
+    const NatsClient client(fixture_->server().url());
+    jsConsumerConfig config;
+    jsConsumerConfig_Init(&config);
+    config.Durable = "in";
+    config.AckPolicy = js_AckExplicit;
+    config.MaxDeliver = 5;
+    ASSERT_EQ(js_AddConsumer(nullptr, client.jetstream, way.place().c_str(), &config, nullptr, nullptr),
+              NATS_OK);
+    const auto pipeline = way.start();
+    wait_until("it says why", [&] {
+        return pipeline->status().detail.find("gives a message up after 5 deliveries") != std::string::npos;
+    });
+}
+
+TEST_F(NatsSource, what_takes_longer_than_ack_wait_is_not_delivered_again) {
+    WayIn way(*fixture_, *cluster_);
+    way.add_keyed(50);
+    way.publish();
+    cluster_->server().stop();
+    const auto pipeline = way.start("one", {{"source.ack_wait", "600ms"}});
+    wait_until("all is read", [&] { return pipeline->status().read >= way.sent(); });
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(3);
+    wait_until("several times ack_wait have passed",
+               [&] { return std::chrono::steady_clock::now() > until; });
+    EXPECT_EQ(pipeline->status().read, way.sent());
+    cluster_->server().start();
+    way.wait_for(way.sent());
+    pipeline->request_stop();
+    pipeline->join();
+    way.expect_all();
+}
+
 }  // namespace
 
 INSTANTIATE_TYPED_TEST_SUITE_P(Nats, SourceConformance, NatsFixture);

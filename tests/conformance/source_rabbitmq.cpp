@@ -33,6 +33,30 @@ class RabbitClient {
         return found->message_count;
     }
 
+    // Publish a body with nothing but a timestamp and a header that holds a list.
+    void publish_bare(const std::string& queue, const std::string& body, std::uint64_t time) {
+        amqp_field_value_t inner[2];
+        inner[0].kind = AMQP_FIELD_KIND_I32;
+        inner[0].value.i32 = 7;
+        inner[1].kind = AMQP_FIELD_KIND_UTF8;
+        inner[1].value.bytes = amqp_cstring_bytes("x");
+        amqp_table_entry_t entry;
+        entry.key = amqp_cstring_bytes("list");
+        entry.value.kind = AMQP_FIELD_KIND_ARRAY;
+        entry.value.value.array = {2, inner};
+        amqp_basic_properties_t properties{};
+        properties._flags = AMQP_BASIC_HEADERS_FLAG | AMQP_BASIC_TIMESTAMP_FLAG | AMQP_BASIC_TYPE_FLAG;
+        properties.headers = {1, &entry};
+        properties.timestamp = time;
+        properties.type = amqp_cstring_bytes("ticked");
+        amqp_basic_publish(state_, 1, amqp_empty_bytes, amqp_cstring_bytes(queue.c_str()), 0, 0, &properties,
+                           amqp_cstring_bytes(body.c_str()));
+    }
+    void delete_queue(const std::string& name) {
+        amqp_queue_delete(state_, 1, amqp_cstring_bytes(name.c_str()), 0, 0);
+        expect(amqp_get_rpc_reply(state_));
+    }
+
   private:
     static void expect(const amqp_rpc_reply_t& reply) {
         if (reply.reply_type != AMQP_RESPONSE_NORMAL) throw Error("rabbitmq refused the test");
@@ -83,6 +107,54 @@ class RabbitFixture final : public SourceFixture {
     Proxy proxy_;
     int count_ = 0;
 };
+
+class RabbitSource : public testing::Test {
+  protected:
+    static void SetUpTestSuite() {
+        fixture_ = std::make_unique<RabbitFixture>();
+        cluster_ = std::make_unique<Cluster>(Form::extension);
+    }
+    static void TearDownTestSuite() {
+        fixture_.reset();
+        cluster_.reset();
+    }
+    static inline std::unique_ptr<RabbitFixture> fixture_;
+    static inline std::unique_ptr<Cluster> cluster_;
+};
+
+TEST_F(RabbitSource, a_message_without_an_id_is_known_by_what_it_holds) {
+    WayIn way(*fixture_, *cluster_);
+    RabbitClient client(fixture_->port());
+    for (const std::uint64_t time : {1'700'000'000U, 1'700'000'001U, 1'700'000'001U})
+        client.publish_bare(way.place(), R"({"tick":1})", time);
+    const auto pipeline = way.start();
+    way.wait_for(2);
+    wait_until("the third is known", [&] { return way.duplicates() == 1; });
+    pipeline->request_stop();
+    pipeline->join();
+    const auto all = way.arrived();
+    ASSERT_EQ(all.size(), 2U);
+    EXPECT_EQ(all[0].id.find("rabbitmq:sha256:"), 0U) << all[0].id;
+    EXPECT_EQ(all[0].event_type, "ticked");
+    EXPECT_NE(all[0].headers.find(R"("list": "[7,\"x\"]")"), std::string::npos) << all[0].headers;
+    EXPECT_EQ(fixture_->held(way.place()), 0U);
+}
+
+TEST_F(RabbitSource, a_queue_that_is_deleted_is_noticed_and_read_again_once_it_is_back) {
+    WayIn way(*fixture_, *cluster_);
+    const auto pipeline = way.start();
+    wait_until("it runs", [&] { return pipeline->status().state == relay::PipelineState::running; });
+    RabbitClient client(fixture_->port());
+    client.delete_queue(way.place());
+    wait_until("it is noticed", [&] { return pipeline->status().state == relay::PipelineState::retrying; });
+    client.declare_queue(way.place());
+    way.add_keyed(20);
+    way.publish();
+    way.wait_for(20);
+    pipeline->request_stop();
+    pipeline->join();
+    way.expect_all();
+}
 
 }  // namespace
 

@@ -77,6 +77,59 @@ class RedisFixture final : public SourceFixture {
     int count_ = 0;
 };
 
+class RedisSource : public testing::Test {
+  protected:
+    static void SetUpTestSuite() {
+        fixture_ = std::make_unique<RedisFixture>();
+        cluster_ = std::make_unique<Cluster>(Form::extension);
+    }
+    static void TearDownTestSuite() {
+        fixture_.reset();
+        cluster_.reset();
+    }
+    static inline std::unique_ptr<RedisFixture> fixture_;
+    static inline std::unique_ptr<Cluster> cluster_;
+};
+
+TEST_F(RedisSource, an_entry_of_somebody_else_is_known_by_its_place_and_keeps_its_fields) {
+    WayIn way(*fixture_, *cluster_);
+    auto redis = fixture_->client();
+    const auto id = [](const RedisClient::Reply& reply) { return std::string(reply->str, reply->len); };
+    const auto first = id(redis.ask({"XADD", way.place(), "*", "temperature", "21", "bin", "\xff"}));
+    const auto second = id(redis.ask({"XADD", way.place(), "*", "body", "hello", "origin", "sensor"}));
+    const auto pipeline = way.start();
+    way.wait_for(2);
+    pipeline->request_stop();
+    pipeline->join();
+    const auto all = way.arrived();
+    ASSERT_EQ(all.size(), 2U);
+    EXPECT_EQ(all[0].id, "redis:" + way.place() + "/" + first);
+    EXPECT_EQ(all[0].payload, R"({"bin_base64": "/w==", "temperature": "21"})");
+    EXPECT_EQ(all[1].id, "redis:" + way.place() + "/" + second);
+    EXPECT_EQ(all[1].bytes, "hello");
+    EXPECT_NE(all[1].headers.find(R"("origin": "sensor")"), std::string::npos) << all[1].headers;
+    EXPECT_EQ(fixture_->held(way.place()), 0U);
+}
+
+TEST_F(RedisSource, what_a_reader_that_is_gone_left_behind_is_claimed_and_what_was_deleted_does_not_block) {
+    WayIn way(*fixture_, *cluster_);
+    way.add_keyed(50);
+    way.publish();
+    auto redis = fixture_->client();
+    redis.ask({"XGROUP", "CREATE", way.place(), "in", "0"});
+    redis.ask({"XREADGROUP", "GROUP", "in", "gone", "COUNT", "30", "STREAMS", way.place(), ">"});
+    const auto mine =
+        redis.ask({"XREADGROUP", "GROUP", "in", "one", "COUNT", "10", "STREAMS", way.place(), ">"});
+    const redisReply* deleted = mine->element[0]->element[1]->element[0]->element[0];
+    redis.ask({"XDEL", way.place(), std::string(deleted->str, deleted->len)});
+    const auto pipeline = way.start();
+    way.wait_for(49);
+    wait_until("nothing is left", [&] { return fixture_->held(way.place()) == 0; });
+    pipeline->request_stop();
+    pipeline->join();
+    EXPECT_EQ(way.count(), 49U);
+}
+
 }  // namespace
 
 INSTANTIATE_TYPED_TEST_SUITE_P(Redis, SourceConformance, RedisFixture);

@@ -108,6 +108,13 @@ select results_eq('select * from effects', $$values ('tx')$$, 'claim, effect and
 select baton.receive('inb', 'direct', 't', '{}');
 select is(baton.complete('inb', 'direct'), 1::bigint, 'what nobody holds can be completed without a lease');
 
+-- a delay of the handler's own
+select baton.receive('inb', 'later', 't', '{}');
+create temp table w9 as select * from baton.claim_inbox('inb', 'w');
+select baton.fail('inb', 'later', 'busy', false, (select lease_token from w9), retry_after => '1 hour');
+select ok((select available_at between clock_timestamp() + interval '59 min' and clock_timestamp() + interval '1 hour'
+             from inb where event_id = 'later'), 'a failed message comes back after the time given');
+
 -- claims that make no sense
 select throws_ok($$select * from baton.claim_inbox('inb', '')$$, '22023', null, 'a worker has a name');
 select throws_ok($$select * from baton.claim_inbox('inb', 'w', 0)$$, '22023', null, 'a batch has a size');

@@ -93,4 +93,13 @@ select results_eq($$ select id, state from baton.fail_events('free', 'c', '{14}'
 select is(baton.commit_offset('free', 'c', 15), true, 'and the rest goes on');
 select throws_ok($$ select * from baton.fail_events('free', 'c', '{}', 'boom') $$, '22023', null, 'failing nothing is an error');
 
+-- a delay of the handler's own
+insert into events (event_type) values ('later');
+select is((select count(*)::int from baton.poll_outbox('free', 'c')), 1, 'an event whose handler knows when to come back');
+select ok((select due_at between clock_timestamp() + interval '59 min' and clock_timestamp() + interval '91 min'
+             from baton.fail_events('free', 'c', '{16}', 'busy', retry_after => '1 hour')), 'comes back not before that');
+select results_eq($$ select outbox, payload_type, ordered from baton.describe_group('free') $$, $$ values ('public.events', 'jsonb', false) $$,
+                  'a group says what it reads');
+select throws_ok($$ select * from baton.describe_group('nosuch') $$, '42704', null, 'if there is such a group');
+
 select * from finish();

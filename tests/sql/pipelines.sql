@@ -19,6 +19,12 @@ select throws_ok($$select baton.set_pipeline('', '{}')$$, '22023', null, 'a name
 select throws_ok($$select baton.set_pipeline('x', '[]')$$, '22023', null, 'settings are an object');
 select throws_ok($$select baton.set_pipeline('x', '{"source": {"outbox": "o"}}')$$, '22023', 'pipeline "x": sink.type is missing', 'a sink is needed');
 select throws_ok($$select baton.set_pipeline('x', '{"sink": {"type": "null"}}')$$, '22023', 'pipeline "x": source.outbox is missing', 'a source too');
+select lives_ok($$select baton.set_pipeline('in', '{"source": {"type": "kafka", "topic": "orders"}, "sink": {"type": "postgres", "inbox": "arrivals"}}')$$,
+                'a broker is a source as well');
+select results_eq($$select outbox, group_name, sink from baton.list_pipelines() where name = 'in'$$, $$values (null::text, null::text, 'postgres')$$,
+                  'and has no group here');
+select throws_ok($$select baton.set_pipeline('x', '{"source": {"type": "outbox"}, "sink": {"type": "null"}}')$$, '22023',
+                 'pipeline "x": source.outbox is missing', 'an outbox needs a name');
 select throws_ok($$select baton.set_pipeline('x', '{"source": {"outbox": "o"}, "sink": {"type": "null"}, "sinks": {}}')$$, '22023',
                  'pipeline "x": sinks is not a part of a pipeline', 'unknown parts are refused');
 

@@ -20,4 +20,8 @@ class ElasticServer final : public Broker {
     std::filesystem::path jars_;
 };
 
+// Run one SQS action with a JSON request, unsigned: ElasticMQ does not ask who we are. Throws Error with what
+// it said.
+std::string ask_sqs(int port, const std::string& action, const std::string& request);
+
 }  // namespace baton::test

@@ -91,3 +91,32 @@ TEST(Config, the_catalogs_pipelines_may_not_share_a_name_with_the_files) {
     EXPECT_THROW(join(file, catalog), SettingsError);
     EXPECT_EQ(join(file, {}).size(), 1U);
 }
+
+TEST(Config, a_broker_is_a_source_and_mistakes_about_it_are_named_as_well) {
+    const std::string inbound =
+        "[[pipeline]]\nname = \"a\"\n[pipeline.sink]\ntype = \"null\"\n[pipeline.source]\n";
+    const auto with = [&](const std::string& source) { return complaint(inbound + source); };
+    EXPECT_EQ(with("type = \"kafka\"\nbrokers = \"b\"\ntopic = \"t\"\n"), "nothing");
+    EXPECT_EQ(with("type = \"nats\"\nstream = \"S\"\n"), "nothing");
+    EXPECT_EQ(with("type = \"rabbitmq\"\nqueue = \"q\"\n"), "nothing");
+    EXPECT_EQ(with("type = \"redis\"\nstream = \"s\"\n"), "nothing");
+    EXPECT_EQ(with("type = \"outbox\"\noutbox = \"orders\"\n"), "nothing");
+    EXPECT_EQ(
+        with("type = \"redis\"\nstream = \"s\"\nmaxlen = 7\n"),
+        "relay.toml:8: pipeline a, source: maxlen is not a setting known here (check its spelling and its "
+        "table)");
+    EXPECT_EQ(with("type = \"kafak\"\n").substr(0, 69),
+              "relay.toml:6: pipeline a, source: type is \"kafak\", which is no source");
+    EXPECT_EQ(with("type = \"redis\"\nstream = \"s\"\nid_header = \"a\"\nid_field = \"b\"\n"),
+              "relay.toml:9: pipeline a, source: id_field stands beside id_header (set one of them)");
+    EXPECT_EQ(with("type = \"redis\"\nstream = \"s\"\n[pipeline.failure]\non_poison = \"park\"\n"),
+              "relay.toml:9: pipeline a, failure: on_poison is \"park\" (write one of: retry, halt)");
+    EXPECT_EQ(
+        with("type = \"redis\"\nstream = \"s\"\n[pipeline.failure]\nmax_attempts = 3\n"),
+        "relay.toml:9: pipeline a, failure: max_attempts is not a setting known here (check its spelling and "
+        "its table)");
+    const auto parts = cli::make_parts(
+        parse_config(inbound + "type = \"redis\"\nstream = \"s\"\n", "f").pipelines.at(0), {"", "owner"});
+    EXPECT_EQ(parts.policy.on_poison, OnPoison::retry);
+    EXPECT_EQ(parts.group, "");
+}

@@ -1,11 +1,10 @@
-#include "sources/doorbell.hpp"
+#include "postgres/doorbell.hpp"
 
 #include <algorithm>
 
-namespace baton::sources {
+namespace baton::postgres {
 
 using namespace std::chrono_literals;
-using postgres::Connection;
 
 namespace {
 
@@ -16,7 +15,7 @@ constexpr auto safety_look = 5s;
 class Bell final : public Doorbell {
   public:
     Bell(const std::string& conninfo, std::string outbox)
-        : db_(conninfo, "baton relay waiting"), outbox_(std::move(outbox)) {
+        : db_(conninfo, "baton waiting"), outbox_(std::move(outbox)) {
         value_ = db_.value("select baton.doorbell_value($1)", {outbox_});
     }
 
@@ -59,7 +58,7 @@ class Bell final : public Doorbell {
 class Notified final : public Doorbell {
   public:
     Notified(const std::string& conninfo, std::string outbox, std::string reader)
-        : db_(conninfo, "baton relay waiting"), outbox_(std::move(outbox)), reader_(std::move(reader)) {
+        : db_(conninfo, "baton waiting"), outbox_(std::move(outbox)), reader_(std::move(reader)) {
         db_.exec("listen " +
                  db_.escape_identifier(db_.value("select baton.doorbell_channel($1::regclass)", {outbox_})));
     }
@@ -121,7 +120,7 @@ bool is_pooled(Connection& connection) {
 std::unique_ptr<Doorbell> make_doorbell(const std::string& conninfo, const std::string& outbox,
                                         const std::string& reader, std::string kind) {
     if (kind == "auto") {
-        Connection db(conninfo, "baton relay");
+        Connection db(conninfo, "baton");
         kind = is_pooled(db) ? "poll" : db.value("select baton.doorbell_kind()");
     }
     if (kind == "bell") return std::make_unique<Bell>(conninfo, outbox);
@@ -129,4 +128,4 @@ std::unique_ptr<Doorbell> make_doorbell(const std::string& conninfo, const std::
     return std::make_unique<Polling>();
 }
 
-}  // namespace baton::sources
+}  // namespace baton::postgres

@@ -13,7 +13,7 @@
 
 #include "postgres/connection.hpp"
 
-namespace baton::sources {
+namespace baton::postgres {
 
 class Doorbell {
   public:
@@ -36,6 +36,6 @@ std::unique_ptr<Doorbell> make_doorbell(const std::string& conninfo, const std::
                                         const std::string& reader, std::string kind);
 
 // True when a pooler stands between this connection and the server.
-bool is_pooled(postgres::Connection& connection);
+bool is_pooled(Connection& connection);
 
-}  // namespace baton::sources
+}  // namespace baton::postgres

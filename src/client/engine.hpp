@@ -1,0 +1,75 @@
+#pragma once
+// The loop of a worker: lease, handle, settle, commit.
+//
+//   batch    what one lease covers
+//   segment  the deliveries of a batch that share a transaction: all that are left, up to the first failure;
+//   one
+//            at a time once a transaction as a whole has failed
+
+#include <atomic>
+#include <random>
+
+#include "base/backoff.hpp"
+#include "baton/worker.hpp"
+#include "client/lease_keeper.hpp"
+#include "client/queue.hpp"
+#include "client/sleep.hpp"
+
+namespace baton::client {
+
+class Engine {
+  public:
+    Engine(std::unique_ptr<Queue> queue, WorkOptions options, Handler handler);
+
+    void run(const std::stop_token& stop);
+    std::uint64_t drain(const std::stop_token& stop);
+    WorkCounts counts() const;
+
+  private:
+    // How a segment ended.
+    struct Segment {
+        std::size_t done = 0;            // handled, from the front
+        std::optional<Failure> failure;  // of the one after those
+        Parked parked;
+    };
+    struct BatchFailed;
+
+    // Take a batch and handle it; false when there was none.
+    bool step(const std::stop_token& stop);
+    void handle(const std::stop_token& stop);
+    bool handle_some(std::size_t& limit, const std::stop_token& stop);
+    Segment run_segment(std::span<const Delivery> items, const std::stop_token& stop);
+    void call_each(Segment& segment, std::span<const Delivery> items, Transaction& transaction,
+                   const std::stop_token& stop);
+    void call_batch(Segment& segment, std::span<const Delivery> items, Transaction& transaction);
+    void move_savepoint(const char* how);
+    std::optional<Failure> call(const std::function<void()>& handler);
+    void check_transaction(std::optional<Failure>& failure);
+    void charge(const Delivery& delivery, const Failure& failure);
+    void note(const Segment& segment);
+    void drop_lost(std::size_t count, std::size_t& limit, const LeaseLost& error);
+
+    void connect();
+    void disconnect();
+    void give_back();
+    void wait(const std::stop_token& stop);
+    void tell(Incident::Kind kind, const Delivery* delivery, const std::string& what) const;
+
+    std::unique_ptr<Queue> queue_;
+    WorkOptions options_;
+    Handler handler_;
+    LeaseKeeper keeper_;
+    std::unique_ptr<postgres::Connection> db_;
+    Batch batch_;  // what is leased and not settled; what a broken connection left is given back by the next
+                   // one
+    int reruns_ = 0;
+    std::unique_ptr<postgres::Doorbell> doorbell_;
+    bool doorbell_asked_ = false;
+    std::chrono::milliseconds nap_{5};
+    Sleep sleep_;
+    Backoff reconnect_{std::chrono::milliseconds(50), std::chrono::seconds(10)};
+    std::minstd_rand random_{std::random_device{}()};
+    std::atomic<std::uint64_t> handled_{0}, failed_{0}, rejected_{0}, leases_lost_{0};
+};
+
+}  // namespace baton::client

@@ -1,0 +1,80 @@
+#pragma once
+// What a worker works through: the events of a group, or the messages of an inbox. The engine knows neither.
+//
+// Statements run on the connection that is given, in the transaction that is open there, if one is.
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "baton/event.hpp"
+#include "postgres/connection.hpp"
+#include "postgres/doorbell.hpp"
+
+namespace baton::client {
+
+// A lease and what is under it, in the order in which it is to be handled.
+struct Batch {
+    std::string token;
+    std::vector<Delivery> deliveries;
+};
+
+struct Failure {
+    std::string error;
+    bool permanent = false;
+    std::chrono::milliseconds after{-1};  // negative: by backoff
+};
+
+// What became of a failed delivery, and which others may not be handled now because of it.
+struct Parked {
+    bool dead = false;
+    std::vector<std::int64_t> held_back;  // their positions
+};
+
+class Queue {
+  public:
+    using Connection = postgres::Connection;
+
+    virtual ~Queue() = default;
+
+    // Look at the server when a connection is new: what is there, is it of the right kind?
+    virtual void open(Connection& db) = 0;
+    // Lease the next deliveries; empty when there are none.
+    virtual Batch take(Connection& db) = 0;
+    // Settle deliveries of one lease, the first of those that are left. Throws LeaseLost when they are not
+    // ours.
+    virtual void settle(Connection& db, const std::string& token, std::span<const Delivery> done) = 0;
+    // Settle one as failed.
+    virtual Parked fail(Connection& db, const std::string& token, const Delivery& delivery,
+                        const Failure& failure) = 0;
+    // Give back what was not begun.
+    virtual void release(Connection& db, const std::string& token, std::span<const Delivery> left) = 0;
+    // Keep it for longer. Called on another connection, by another thread.
+    virtual void extend(Connection& db, const std::string& token, std::span<const EventId> ids) const = 0;
+    // True when a lost lease means that everything under it is lost.
+    virtual bool one_lease_for_all() const = 0;
+    // How to be woken, for an idle worker; null when it can only look again and again.
+    virtual std::unique_ptr<postgres::Doorbell> doorbell() const { return nullptr; }
+};
+
+// What both kinds of queue need to know.
+struct QueueOptions {
+    std::string conninfo;
+    std::string name;    // the group or the inbox
+    std::string worker;  // who takes the leases
+    int batch;
+    int lease_seconds;
+};
+
+std::unique_ptr<Queue> make_group_queue(QueueOptions options);
+std::unique_ptr<Queue> make_inbox_queue(QueueOptions options);
+
+// Milliseconds as an interval, or NULL when negative.
+postgres::Param interval_or_null(std::chrono::milliseconds time);
+// A JSON object's members as texts; an empty map for NULL.
+std::map<std::string, std::string> read_headers(const postgres::Result& rows, int row, int column);
+
+}  // namespace baton::client

@@ -1,0 +1,54 @@
+#pragma once
+// The way to a queue of Amazon SQS, or of what speaks its JSON protocol: its URL, whose signature requests
+// carry, and what it says when it refuses. For the sink and for the source.
+//
+// Settings: queue (a URL, or a name), account and endpoint (for names; endpoint is AWS's own for the region
+// unless given), region (else from the URL or AWS_REGION), access_key, secret_key, session_token (else
+// AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN), and those of every HTTP client.
+
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+#include "sinks/http_transfers.hpp"
+
+namespace baton::sinks {
+
+// What SQS said about a request or an entry.
+struct SqsComplaint {
+    std::string code;
+    std::string message;
+
+    static SqsComplaint read(const HttpResponse& response);
+    std::string words() const { return message.empty() ? code : code + ": " + message; }
+    bool is(std::initializer_list<std::string_view> parts) const;
+    // Throttling passes, and credentials are renewed.
+    bool passes() const;
+    // The whole queue is meant, not one entry.
+    bool concerns_queue() const;
+};
+
+class SqsAccess {
+  public:
+    // Throws SettingsError.
+    SqsAccess(const relay::Settings& settings, std::int64_t default_concurrency);
+
+    const HttpOptions& options() const { return options_; }
+    HttpOptions& options() { return options_; }
+    const std::string& endpoint() const { return endpoint_; }
+    // Return the URL of a queue given by URL or name; empty when it lies on another host, which our signature
+    // is not for, or cannot be made.
+    std::string queue_url(const std::string& queue) const;
+    // Make a request whose body is JSON; it is signed when it is sent.
+    HttpRequest request(const std::string& action, std::string body) const;
+    // Look whether the queue is there. Throws ConnectionError or UsageError.
+    void check_queue(const std::string& url) const;
+
+  private:
+    HttpOptions options_;
+    std::string endpoint_;  // scheme, host and port
+    std::string account_;   // makes a name a URL
+    std::string session_token_;
+};
+
+}  // namespace baton::sinks

@@ -1,0 +1,207 @@
+#include "sources/adopted_reader.hpp"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace baton::sources {
+
+using namespace std::chrono_literals;
+using postgres::Connection;
+using relay::BatchPtr;
+using relay::Failure;
+using relay::milliseconds;
+
+namespace {
+
+// In the order of baton.relay_event_sql().
+constexpr const char* read_batch =
+    "select e.id, e.event_id, e.tenant_id, e.aggregate_type, e.aggregate_id, e.event_type, e.schema_version, "
+    "coalesce(nullif(array_to_string(e.routing_keys, ','), ''), e.topic), e.partition_key, e.payload::text, "
+    "e.headers::text, e.trace_id, e.correlation_id, e.causation_id, "
+    "(extract(epoch from coalesce(e.occurred_at, now())) * 1000000)::bigint, e.attempt "
+    "from baton.read_consumer_batch($1, $2, $3, $4) e";
+
+}  // namespace
+
+std::unique_ptr<AdoptedReader> AdoptedReader::take(const ReaderOptions& options, Held& held) {
+    auto db = std::make_unique<Connection>(options.conninfo, "baton relay " + options.table);
+    std::unique_ptr<AdoptedReader> made(new AdoptedReader(options, std::move(db)));
+    if (made->begin_batch()) return made;
+    held = {"another member of " + options.consumer, "its batch is done"};
+    return nullptr;
+}
+
+AdoptedReader::AdoptedReader(const ReaderOptions& options, std::unique_ptr<Connection> db)
+    : options_(options), db_(std::move(db)), wake_fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+
+AdoptedReader::~AdoptedReader() {
+    ::close(wake_fd_);
+}
+
+template <class Step>
+auto AdoptedReader::guarded(const Step& step) {
+    try {
+        return step();
+    } catch (const std::exception& error) {
+        const std::lock_guard lock(mutex_);
+        failure_ = error.what();
+        lease_end_ = 0;
+        written_.notify_all();
+        throw;
+    }
+}
+
+bool AdoptedReader::may_send() const {
+    return Clock::now().time_since_epoch().count() < lease_end_.load();
+}
+
+void AdoptedReader::wake() const {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const auto ignored = ::write(wake_fd_, &one, sizeof one);
+}
+
+void AdoptedReader::interrupt() {
+    interrupted_ = true;
+    wake();
+}
+
+// Lock the offset and read what is after it. When there is nothing the lock is given back.
+bool AdoptedReader::begin_batch() {
+    kept_at_ = Clock::now();
+    lease_end_ = (kept_at_ + options_.lease).time_since_epoch().count();
+    db_->exec(
+        "begin; set local lock_timeout = '100ms'; set local statement_timeout = 0; "
+        "set local idle_in_transaction_session_timeout = " +
+        std::to_string(options_.lease.count()));
+    try {
+        auto rows =
+            db_->query(read_batch, {options_.table, options_.consumer, options_.partition, options_.batch});
+        if (!rows.empty()) {
+            current_ = std::make_shared<AdoptedBatch>(std::move(rows), PayloadKind::json);
+            current_->number = next_number_++;
+            given_ = false;
+            return true;
+        }
+    } catch (const SqlError& error) {
+        db_->exec("rollback");
+        if (error.sqlstate() == "55P03") return false;
+        throw;
+    }
+    db_->exec("commit");
+    nap_ = std::min(std::max<milliseconds>(nap_ * 2, 5ms), options_.poll);
+    sleep_until_ = Clock::now() + nap_;
+    return true;
+}
+
+BatchPtr AdoptedReader::read(milliseconds patience) {
+    return guarded([&]() -> BatchPtr {
+        const auto deadline = Clock::now() + patience;
+        for (;;) {
+            do_chores();
+            if (!current_ && Clock::now() >= sleep_until_ && !begin_batch())
+                sleep_until_ = Clock::now() + 50ms;
+            if (current_ && !given_) {
+                given_ = true;
+                nap_ = 0ms;
+                return current_;
+            }
+            if (interrupted_.exchange(false) || Clock::now() >= deadline) return nullptr;
+            wait(current_ ? deadline : std::min(deadline, sleep_until_));
+        }
+    });
+}
+
+void AdoptedReader::tend(milliseconds patience) {
+    guarded([&] {
+        const auto deadline = Clock::now() + patience;
+        do {
+            do_chores();
+            if (interrupted_.exchange(false)) return;
+            wait(deadline);
+        } while (Clock::now() < deadline);
+    });
+}
+
+void AdoptedReader::close() {
+    guarded([&] {
+        do_chores();
+        if (current_) db_->exec("rollback");
+        current_.reset();
+    });
+}
+
+void AdoptedReader::wait(Clock::time_point until) {
+    if (current_) until = std::min(until, kept_at_ + options_.lease / 4);
+    pollfd waiting{wake_fd_, POLLIN, 0};
+    const auto time = std::chrono::ceil<milliseconds>(until - Clock::now());
+    ::poll(&waiting, 1, static_cast<int>(std::clamp<std::int64_t>(time.count(), 0, 60'000)));
+    if (waiting.revents != 0) {
+        std::uint64_t count = 0;
+        [[maybe_unused]] const auto ignored = ::read(wake_fd_, &count, sizeof count);
+    }
+}
+
+void AdoptedReader::settle(const BatchPtr& batch, std::size_t done, std::vector<Failure> failures) {
+    const std::lock_guard lock(mutex_);
+    if (!refused_.empty()) return;
+    done_ = done;
+    unwritten_ = true;
+    if (!failures.empty()) {
+        const auto& first = failures.front();
+        done_ = static_cast<std::size_t>(first.event - batch->events.data());
+        refused_ = "event " + std::string(first.event->source_id) + " cannot be delivered: " + first.error;
+    }
+    wake();
+}
+
+void AdoptedReader::flush() {
+    std::unique_lock lock(mutex_);
+    flushing_ = true;
+    wake();
+    written_.wait(lock, [&] { return !unwritten_ || !failure_.empty(); });
+    if (unwritten_) throw ConnectionError("the offset was not written: " + failure_);
+}
+
+// Move the offset when the batch is done, when it can go no further, or when that is asked for.
+void AdoptedReader::do_chores() {
+    std::size_t done = 0;
+    std::string refused;
+    bool complete = false;
+    {
+        const std::lock_guard lock(mutex_);
+        done = done_;
+        refused = refused_;
+        complete =
+            unwritten_ && (flushing_ || !refused.empty() || (current_ && done == current_->events.size()));
+        flushing_ = false;
+    }
+    if (complete) {
+        move_offset(done);
+        if (!refused.empty())
+            throw Error(refused, "mend it or its destination, or skip it with baton.set_consumer_offset()");
+    } else if (current_ && Clock::now() >= kept_at_ + options_.lease / 4) {
+        const auto now = Clock::now();
+        db_->exec("select 1");
+        kept_at_ = now;
+        lease_end_ = (now + options_.lease).time_since_epoch().count();
+    }
+}
+
+void AdoptedReader::move_offset(std::size_t done) {
+    if (!current_) throw LeaseLost("a batch was given back before it was settled", "BT001");
+    if (done > 0)
+        db_->query(
+            "select baton.advance_consumer_offset($1, $2, $3::bigint, $4)",
+            {options_.table, options_.consumer, current_->events[done - 1].source_id, options_.partition});
+    db_->exec("commit");
+    current_.reset();
+    const std::lock_guard lock(mutex_);
+    unwritten_ = false;
+    done_ = 0;
+    written_.notify_all();
+}
+
+}  // namespace baton::sources
