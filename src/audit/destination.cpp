@@ -47,7 +47,8 @@ class FileDestination final : public Destination {
 }  // namespace
 
 Destination::Values Destination::source_values() const {
-    throw UsageError("the way in from here cannot be audited", "audit one of: kafka, nats, rabbitmq, redis");
+    throw UsageError("the way in from here cannot be audited",
+                     "audit one of: kafka, nats, rabbitmq, redis, sqs");
 }
 
 std::unique_ptr<Destination> make_file_destination(Place place) {

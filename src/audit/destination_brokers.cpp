@@ -140,11 +140,13 @@ class SqsDestination final : public Destination {
         : name_(place.name + (place.sink.text("queue", "").ends_with(".fifo") ? ".fifo" : "")),
           client_(place.reader) {}
     void create() override { url_ = client_.create_queue(name_); }
-    Values sink_values() override {
-        // By name, because the sink may go another way to the same server.
+    Values sink_values() override { return source_values(); }
+    // By name, because the relay may go another way to the same server.
+    Values source_values() const override {
         const auto path = url_.find('/', url_.find("://") + 3) + 1;
         return {{"queue", name_}, {"account", url_.substr(path, url_.find('/', path) - path)}};
     }
+    std::string publish_to() const override { return name_; }
     // Reading takes messages away, so they are kept here.
     std::vector<Received> follow(milliseconds patience) override {
         const std::size_t before = all_.size();

@@ -167,6 +167,18 @@ std::vector<Received> read_topic(const KafkaProperties& properties, const std::s
     return messages;
 }
 
+void produce_bare(const KafkaProperties& properties, const std::string& topic, int partition,
+                  const std::string& key, const char* body) {
+    const Handle producer = connect(RD_KAFKA_PRODUCER, properties);
+    rd_kafka_topic_t* handle = rd_kafka_topic_new(producer.get(), topic.c_str(), nullptr);
+    const int failed = rd_kafka_produce(handle, partition, RD_KAFKA_MSG_F_COPY, const_cast<char*>(body),
+                                        body == nullptr ? 0 : std::char_traits<char>::length(body),
+                                        key.data(), key.size(), nullptr);
+    rd_kafka_topic_destroy(handle);
+    if (failed != 0 || rd_kafka_flush(producer.get(), 30'000) != RD_KAFKA_RESP_ERR_NO_ERROR)
+        throw Error("cannot produce to " + topic);
+}
+
 std::size_t kafka_lag(const KafkaProperties& properties, const std::string& topic, const std::string& group) {
     const Handle consumer = connect(RD_KAFKA_CONSUMER, properties, group);
     const int partitions = count_partitions(consumer.get(), topic);

@@ -21,6 +21,10 @@ void delete_topic(const KafkaProperties& properties, const std::string& topic);
 // Everything in the topic now, oldest first within each partition.
 std::vector<Received> read_topic(const KafkaProperties& properties, const std::string& topic);
 
+// Produce a message with a key and nothing else; without a body it is a tombstone.
+void produce_bare(const KafkaProperties& properties, const std::string& topic, int partition,
+                  const std::string& key, const char* body);
+
 // How many messages of the topic the group has not committed.
 std::size_t kafka_lag(const KafkaProperties& properties, const std::string& topic, const std::string& group);
 

@@ -169,7 +169,7 @@ std::string row(const audit::Report& report) {
 int run(std::vector<std::string> names) {
     if (names.empty()) {
         names = stand_names();
-        for (const auto* broker : {"kafka", "nats", "rabbitmq", "redis"})
+        for (const auto* broker : {"kafka", "nats", "rabbitmq", "redis", "sqs"})
             names.push_back(broker + std::string("-in"));
     }
     std::string page =

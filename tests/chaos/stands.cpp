@@ -142,6 +142,11 @@ class SqsStand final : public BrokerStand<ElasticServer> {
     }
     Values reader() override { return {{"endpoint", "http://" + at(server_.port())}}; }
     double rate() const override { return 100; }
+    Values source() override {
+        Values values = sink();
+        values["visibility"] = "5s";
+        return values;
+    }
 };
 
 // The server is the auditor's own; from outside only the way to it can be broken.

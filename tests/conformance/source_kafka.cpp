@@ -108,8 +108,8 @@ TEST_F(KafkaSource, partitions_that_move_one_by_one_lose_nothing) {
 
 TEST_F(KafkaSource, a_message_without_an_id_is_known_by_its_place_and_a_tombstone_has_no_payload) {
     WayIn way(*fixture_, *cluster_);
-    produce_bare(fixture_->direct(), way.place(), 1, "k", "plain");
-    produce_bare(fixture_->direct(), way.place(), 1, "k", nullptr);
+    audit::produce_bare({{"bootstrap.servers", fixture_->direct()}}, way.place(), 1, "k", "plain");
+    audit::produce_bare({{"bootstrap.servers", fixture_->direct()}}, way.place(), 1, "k", nullptr);
     const auto pipeline = way.start();
     way.wait_for(2);
     pipeline->request_stop();
@@ -125,12 +125,15 @@ TEST_F(KafkaSource, a_message_without_an_id_is_known_by_its_place_and_a_tombston
 
 TEST_F(KafkaSource, a_new_group_may_begin_at_the_end_and_goes_on_from_its_offset) {
     WayIn way(*fixture_, *cluster_);
-    for (int i = 0; i < 3; ++i) produce_bare(fixture_->direct(), way.place(), i, "old", "old");
+    for (int i = 0; i < 3; ++i)
+        audit::produce_bare({{"bootstrap.servers", fixture_->direct()}}, way.place(), i, "old", "old");
     {
         const auto pipeline = way.start("one", {{"source.start", "latest"}});
         // It begins where the end is once it has its partitions; new messages show when that is.
         wait_until("new messages come", [&] {
-            for (int i = 0; i < 3; ++i) produce_bare(fixture_->direct(), way.place(), i, "new", "new");
+            for (int i = 0; i < 3; ++i)
+                audit::produce_bare({{"bootstrap.servers", fixture_->direct()}}, way.place(), i, "new",
+                                    "new");
             std::set<std::string> places;
             for (const auto& it : way.arrived()) places.insert(it.id.substr(0, it.id.rfind('/')));
             return places.size() == 3;
@@ -138,7 +141,7 @@ TEST_F(KafkaSource, a_new_group_may_begin_at_the_end_and_goes_on_from_its_offset
         pipeline->request_stop();
         pipeline->join();
     }
-    produce_bare(fixture_->direct(), way.place(), 0, "next", "next");
+    audit::produce_bare({{"bootstrap.servers", fixture_->direct()}}, way.place(), 0, "next", "next");
     const auto pipeline = way.start("one", {{"source.start", "latest"}});
     wait_until("what came meanwhile is there", [&] {
         const auto all = way.arrived();
