@@ -86,6 +86,21 @@ as $$
 $$;
 comment on function baton.leave_piece(int, bigint, bigint, bigint, bigint, int, bigint[]) is 'adds a piece that waits for a taker';
 
+-- End the leases of a group that ran out, each as a whole: whoever comes too late can settle nothing of it, neither what others have been
+-- given meanwhile nor the rest. The caller has locked the group.
+create function baton.end_leases(g baton.consumer_groups, first_piece bigint)
+returns void
+language plpgsql
+as $$
+begin
+    update baton.pieces p set lease_token = null, consumer_id = null, leased_until = null, attempt = p.attempt + 1
+     where p.group_id = g.group_id and p.piece_id >= first_piece and p.leased_until < clock_timestamp();
+    update baton.parked p set lease_token = null, consumer_id = null, leased_until = null
+     where p.group_id = g.group_id and p.lease_token is not null and p.leased_until < clock_timestamp();
+end
+$$;
+comment on function baton.end_leases(baton.consumer_groups, bigint) is 'frees what consumers hold beyond their time';
+
 -- Take an event aside when it cannot go now; true when it was taken aside.
 create function baton.step_aside(g baton.consumer_groups, id bigint, key text, available_at timestamptz)
 returns boolean
@@ -181,6 +196,7 @@ begin
     until := clock_timestamp() + make_interval(secs => visibility_seconds);
     members := case when at.hungry = '{}' then 1 else baton.count_sharers(at.hungry, consumer_id) end;
     perform baton.note_poll(g.group_id, consumer_id);
+    perform baton.end_leases(g, at.first_piece);
 
     any_parked := exists (select from baton.parked q where q.group_id = g.group_id);
     if any_parked then
@@ -193,10 +209,10 @@ begin
     if g.ordered then
         -- a consumer that polls on without settling may have been started anew: its own lanes are no exception
         select coalesce(bit_or(q.lanes), 0) into busy
-          from baton.pieces q where q.group_id = g.group_id and q.piece_id >= at.first_piece and q.leased_until >= clock_timestamp();
+          from baton.pieces q where q.group_id = g.group_id and q.piece_id >= at.first_piece and q.lease_token is not null;
     end if;
     todo := array(select q from baton.pieces q
-                   where q.group_id = g.group_id and q.piece_id >= at.first_piece and (q.lease_token is null or q.leased_until < clock_timestamp())
+                   where q.group_id = g.group_id and q.piece_id >= at.first_piece and q.lease_token is null
                    order by q.window_number, q.after_id, q.piece_id);
 
     while room > 0 loop
@@ -244,9 +260,6 @@ begin
             end if;
             if w.window_number is distinct from p.window_number then
                 w := baton.load_window(outbox, g.group_id, p.window_number);
-            end if;
-            if p.lease_token is not null then
-                p.attempt := p.attempt + 1;
             end if;
         end if;
         if pg_current_wal_flush_lsn() < w.flushed_at then

@@ -118,4 +118,13 @@ select is((select array_agg(id order by id) from baton.poll_outbox('h', 'z')), '
 select is(baton.commit_offset('h', 'z', 5), true, 'and settled');
 select is((select count(*)::int from baton.poll_outbox('h', 'z')), 0, 'nothing is left');
 
+-- a lease ends as a whole, whatever part of it others have taken
+select baton.create_consumer_group('w', 'holes', 'earliest', retry_base => '1 ms', retry_limit => '1 ms');
+select is((select array_agg(id order by id) from baton.poll_outbox('w', 'first')), '{1,2,4,5}'::bigint[], 'a lease of four');
+create temp table lease as select lease_token as token from baton.pieces where consumer_id = 'first';
+update baton.pieces set leased_until = now() - interval '1 second' where consumer_id = 'first';
+select is((select array_agg(id) from baton.poll_outbox('w', 'second', 1)), '{1}'::bigint[], 'runs out, and another takes a part');
+select throws_ok($$ select baton.commit_offset('w', 'first', 5, (select token from lease)) $$, 'BT001', null, 'then nothing of it can be settled');
+select is((select array_agg(attempt) from baton.poll_outbox('w', 'third') where id in (2, 4, 5)), '{2,2,2}'::int[], 'the rest is given for the second time');
+
 select * from finish();
