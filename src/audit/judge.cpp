@@ -16,6 +16,8 @@ struct Sequence {
     std::map<long, long> rank;
     long last = 0;
     long highest = 0;
+    std::set<long> heads{
+        0};  // how far each delivery of it has come: the first one, and those from earlier places
 };
 
 using Sequences = std::unordered_map<std::string, Sequence>;
@@ -39,10 +41,10 @@ void judge_order(Sequence& sequence, const std::string& id, const Written& event
     const long rank = sequence.rank.at(event.number);
     const std::string place = id + " (" + event.key + " #" + std::to_string(event.number) + ")";
     if (first && rank < sequence.highest) judgement.out_of_order.add(place);
-    if (rank < sequence.last)
-        ++judgement.rewinds;
-    else if (rank > sequence.last + 1 && rank != sequence.highest + 1)
-        judgement.leaps.add(place);
+    const bool goes_on = sequence.heads.erase(rank - 1) > 0;
+    if (rank < sequence.last) ++judgement.rewinds;
+    if (!goes_on && rank > sequence.last + 1) judgement.leaps.add(place);
+    sequence.heads.insert(rank);
     sequence.last = rank;
     sequence.highest = std::max(sequence.highest, rank);
 }

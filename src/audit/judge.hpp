@@ -5,9 +5,9 @@
 //          way: it was committed before the fault was over, and it had not arrived long before the fault
 //          began. Copies that no fault explains are a finding.
 // Order.   Within each key, first arrivals must be in the order of their numbers. With the copies left in, a
-//          sequence may go back (it is delivered again from an earlier place), and from there on it may only
-//          go on one by one or return to where the first arrivals had come; a leap over something is a
-//          finding.
+//          sequence may go back (it is delivered again from an earlier place), and each of these deliveries
+//          may only go on one by one; two of them may alternate, as when a relay that was stopped wakes up. A
+//          leap over something is a finding.
 
 #include <chrono>
 #include <optional>

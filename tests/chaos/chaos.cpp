@@ -142,6 +142,7 @@ audit::Report audit_stand(const std::string& name) {
     plan.sink = way_in ? stand->source() : stand->sink();
     plan.reader = stand->reader();
     plan.duration = seconds_per_sink();
+    plan.keep = std::getenv("BATON_KEEP") != nullptr;
     plan.relays = 2;
     plan.lease = lease;
     plan.load.rate = stand->rate();

@@ -153,6 +153,13 @@ TEST_F(Judging, two_owners_for_a_moment_may_alternate_as_long_as_nothing_is_over
     EXPECT_TRUE(judge(facts).good());  // ... a11 a9 a10 a12 ...
 }
 
+TEST_F(Judging, a_late_copy_in_the_middle_of_what_is_delivered_again_does_no_harm) {
+    fault(300ms, 400ms);
+    const std::vector<std::string> again{"a7", "a8", "a9", "a8", "a10", "a11"};
+    facts.arrived.insert(facts.arrived.begin() + static_cast<long>(place("a12")), again.begin(), again.end());
+    EXPECT_TRUE(judge(facts).good());
+}
+
 TEST_F(Judging, latency_is_told_apart_for_those_that_no_fault_touched) {
     facts.recovery = 0ms;
     fault(300ms, 320ms);
