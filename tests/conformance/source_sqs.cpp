@@ -53,6 +53,10 @@ class SqsSourceFixture final : public SourceFixture {
             all += std::stoul(answer.at("Attributes").at(name).template get<std::string>());
         return all;
     }
+    // What a dead broker did not hear of is given again when its visibility ends, and deleted then.
+    void wait_for_quiet(const std::string& place) override {
+        wait_until("the queue is empty", [&] { return held(place) == 0; });
+    }
     void kill_broker() override { server_.kill_hard(); }
     void start_broker() override { server_.start(); }
     Proxy& proxy() override { return proxy_; }
