@@ -429,7 +429,8 @@ void run(const std::string& url, const std::filesystem::path& folder) {
 int main() {
     std::string folder = (std::filesystem::temp_directory_path() / "baton-bench-XXXXXX").string();
     if (::mkdtemp(folder.data()) == nullptr) return 1;
-    std::filesystem::permissions(folder, std::filesystem::perms{0755});  // the server's account goes through it
+    std::filesystem::permissions(folder,
+                                 std::filesystem::perms{0755});  // the server's account goes through it
     LocalServer server({folder + "/data",
                         0,
                         true,

@@ -54,6 +54,7 @@ as $$
 declare
     g baton.consumer_groups := baton.find_group(group_name);
     outbox baton.outboxes;
+    at baton.group_positions;
     p baton.pieces;
     target baton.pieces;
     in_parked boolean;
@@ -64,7 +65,7 @@ begin
     if last_offset is null then
         raise exception 'last_offset is needed' using errcode = 'null_value_not_allowed';
     end if;
-    perform baton.lock_position(g.group_id);
+    at := baton.lock_position(g.group_id);
     select * into outbox from baton.outboxes o where o.outbox_id = g.outbox_id;
     in_parked := exists (select from baton.held_parked(g, consumer_id, commit_offset.lease_token) q where q.id = last_offset);
     if not in_parked then
@@ -94,10 +95,10 @@ begin
     end if;
     if target.piece_id is not null then
         delete from baton.pieces q
-         where q.group_id = g.group_id and q.piece_id = any (array(select h.piece_id
-                                from baton.held_pieces(g, commit_offset.consumer_id, commit_offset.lease_token) h
-                               where h.piece_id <= target.piece_id
-                                 and (h.piece_id <> target.piece_id or commit_offset.last_offset = target.upto_id)));
+         where q.group_id = g.group_id and q.piece_id >= at.first_piece and q.piece_id <= target.piece_id
+           and q.consumer_id = commit_offset.consumer_id and q.lease_token is not null
+           and (commit_offset.lease_token is null or q.lease_token = commit_offset.lease_token)
+           and (q.piece_id <> target.piece_id or commit_offset.last_offset = target.upto_id);
         update baton.pieces q set after_id = commit_offset.last_offset where q.group_id = g.group_id and q.piece_id = target.piece_id;
     end if;
     perform baton.note_commit(g.group_id, consumer_id, last_offset, commit_offset.lease_token);
@@ -295,7 +296,8 @@ declare
 begin
     perform baton.lock_position(g.group_id);
     update baton.pieces p set lease_token = null, consumer_id = null, leased_until = null
-     where p.group_id = g.group_id and p.piece_id = any (array(select h.piece_id from baton.held_pieces(g, release_lease.consumer_id, release_lease.lease_token) h));
+     where p.group_id = g.group_id and p.piece_id >= (baton.position_of(g.group_id)).first_piece
+       and p.piece_id = any (array(select h.piece_id from baton.held_pieces(g, release_lease.consumer_id, release_lease.lease_token) h));
     update baton.parked p set lease_token = null, consumer_id = null, leased_until = null
      where p.parked_id in (select h.parked_id from baton.held_parked(g, release_lease.consumer_id, release_lease.lease_token) h);
 end
@@ -319,7 +321,8 @@ begin
     end if;
     with pieces as (
         update baton.pieces p set leased_until = deadline
-         where p.group_id = g.group_id and p.piece_id = any (array(select h.piece_id from baton.held_pieces(g, extend_lease.consumer_id, extend_lease.lease_token) h))
+         where p.group_id = g.group_id and p.piece_id >= (baton.position_of(g.group_id)).first_piece
+       and p.piece_id = any (array(select h.piece_id from baton.held_pieces(g, extend_lease.consumer_id, extend_lease.lease_token) h))
         returning 1
     ), parked as (
         update baton.parked p set leased_until = deadline

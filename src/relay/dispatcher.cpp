@@ -297,8 +297,7 @@ void Dispatcher::retry(Ref ref, const std::string& name, Time now) {
         return it.attempts >= policy_.attempts ||
                (it.tries >= policy_.attempts && alone(ref, name) && sink_answers());
     };
-    if (policy_.on_poison != OnPoison::retry && to_blame())
-        return fail(ref, it.error, Failure::Kind::retry);
+    if (policy_.on_poison != OnPoison::retry && to_blame()) return fail(ref, it.error, Failure::Kind::retry);
     lane.waiting.insert(std::lower_bound(lane.waiting.begin(), lane.waiting.end(), ref), ref);
     lane.failed = lane.flying > 0;
     lane.not_before = std::max(lane.not_before, now + std::max(policy_.backoff.delay(it.tries, random_),

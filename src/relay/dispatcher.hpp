@@ -6,10 +6,11 @@
 // messages of one key wait in a lane: one flies at a time (or several, where the sink lets a failure take the
 // later ones with it), and a failed one goes first again. Attempts. An attempt counts against an event only
 // when the sink took something else meanwhile: a sink that takes nothing is down, and that is no event's
-// fault. When nothing but that event and its key is there to be sent, nothing else can show whether the sink is up;
-// so after the same number of tries the sink itself is asked (Sink::check), and where it answers the event is to
-// blame. An event that used up its attempts is parked; in an ordered group those of its key behind it too.
-// Circuit breaker. After several failures in a row nothing is sent for a while, then one message as a probe.
+// fault. When nothing but that event and its key is there to be sent, nothing else can show whether the sink
+// is up; so after the same number of tries the sink itself is asked (Sink::check), and where it answers the
+// event is to blame. An event that used up its attempts is parked; in an ordered group those of its key
+// behind it too. Circuit breaker. After several failures in a row nothing is sent for a while, then one
+// message as a probe.
 //
 // One thread. Time comes in as an argument, so that tests need not wait.
 

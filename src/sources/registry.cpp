@@ -11,12 +11,8 @@ namespace baton::sources {
 
 const std::map<std::string, MakeSource>& registry() {
     static const std::map<std::string, MakeSource> sources{
-        {"http", make_http},
-        {"kafka", make_kafka},
-        {"nats", make_nats},
-        {"rabbitmq", make_rabbitmq},
-        {"redis", make_redis},
-        {"sqs", make_sqs},
+        {"http", make_http},         {"kafka", make_kafka}, {"nats", make_nats},
+        {"rabbitmq", make_rabbitmq}, {"redis", make_redis}, {"sqs", make_sqs},
     };
     return sources;
 }

@@ -10,23 +10,6 @@ namespace baton::test {
 
 namespace {
 
-// Produce a message with a key and nothing else; without a body it is a tombstone.
-void produce_bare(const std::string& brokers, const std::string& topic, int partition, const std::string& key,
-                  const char* body) {
-    char error[512];
-    rd_kafka_conf_t* conf = rd_kafka_conf_new();
-    rd_kafka_conf_set(conf, "bootstrap.servers", brokers.c_str(), error, sizeof error);
-    const std::unique_ptr<rd_kafka_t, decltype(&rd_kafka_destroy)> producer(
-        rd_kafka_new(RD_KAFKA_PRODUCER, conf, error, sizeof error), &rd_kafka_destroy);
-    rd_kafka_topic_t* handle = rd_kafka_topic_new(producer.get(), topic.c_str(), nullptr);
-    const int failed = rd_kafka_produce(handle, partition, RD_KAFKA_MSG_F_COPY, const_cast<char*>(body),
-                                        body == nullptr ? 0 : std::char_traits<char>::length(body),
-                                        key.data(), key.size(), nullptr);
-    rd_kafka_topic_destroy(handle);
-    if (failed != 0 || rd_kafka_flush(producer.get(), 30'000) != RD_KAFKA_RESP_ERR_NO_ERROR)
-        throw Error("cannot produce to " + topic);
-}
-
 class KafkaFixture : public SourceFixture {
   public:
     KafkaFixture() {

@@ -213,7 +213,9 @@ TEST(Up, recovers_when_only_the_postmaster_was_killed) {
     const StopAtEnd end{folder / "d"};
     const std::string url = up(folder / "d").last_line();
     Connection orphan(url);  // its backend lives on for a while
-    ::kill(server_in(folder / "d").pid(), SIGKILL);
+    const pid_t postmaster = server_in(folder / "d").pid();
+    ::kill(postmaster, SIGKILL);
+    wait_until("it is dead", [&] { return !process_alive(postmaster); });
     const auto again = up(folder / "d");
     ASSERT_EQ(again.exit_code, 0) << again.errors;
     EXPECT_EQ(Connection(again.last_line()).value("select 1"), "1");

@@ -67,7 +67,7 @@ TEST_P(OutboxProperty, every_committed_event_reaches_every_group_once_and_in_key
     for (const auto* account : {&alone, &team, &crowd}) {
         const auto verdict = account->compare(committed);
         EXPECT_EQ(verdict.lost, 0u) << verdict.examples;
-    EXPECT_EQ(verdict.revived, 0u) << "settled events came again";
+        EXPECT_EQ(verdict.revived, 0u) << "settled events came again";
         EXPECT_EQ(verdict.revived, 0u);
         EXPECT_EQ(verdict.phantom, 0u) << verdict.examples;
         EXPECT_EQ(verdict.repeated, 0u) << verdict.examples;
