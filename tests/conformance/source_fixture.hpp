@@ -26,8 +26,12 @@ class SourceFixture {
     virtual std::string destination(const std::string& place) { return place; }
     // How many messages the broker would still deliver to the pipeline "in", now that nobody reads.
     virtual std::size_t held(const std::string& place) = 0;
-    // Wait, while the pipeline reads, until nothing more comes that has arrived already.
-    virtual void wait_for_quiet(const std::string&) {}
+    // Wait, while the pipeline reads, until nothing more comes that has arrived already: what was committed
+    // before a fault and not acknowledged comes again when the broker finds out.
+    virtual void wait_for_quiet(const std::string& place) {
+        wait_until(
+            "the broker holds nothing back", [&] { return held(place) == 0; }, std::chrono::seconds(120));
+    }
     // A place that is not there.
     virtual bool knows_missing_places() const { return true; }
 

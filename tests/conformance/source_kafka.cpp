@@ -29,7 +29,7 @@ class KafkaFixture : public SourceFixture {
                 {"brokers", "127.0.0.1:" + std::to_string(proxy_.port())},
                 {"topic", place},
                 {"connect_timeout", "3s"},
-                {"properties.session.timeout.ms", std::int64_t{4000}},
+                {"properties.session.timeout.ms", std::int64_t{6000}},
                 {"properties.heartbeat.interval.ms", std::int64_t{500}},
                 {"properties.socket.timeout.ms", std::int64_t{2000}}};
     }

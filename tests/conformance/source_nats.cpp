@@ -133,9 +133,9 @@ TEST_F(NatsSource, what_takes_longer_than_ack_wait_is_not_delivered_again) {
     way.add_keyed(50);
     way.publish();
     cluster_->server().stop();
-    const auto pipeline = way.start("one", {{"source.ack_wait", "600ms"}});
+    const auto pipeline = way.start("one", {{"source.ack_wait", "3s"}});
     wait_until("all is read", [&] { return pipeline->status().read >= way.sent(); });
-    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(3);
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(8);
     wait_until("several times ack_wait have passed",
                [&] { return std::chrono::steady_clock::now() > until; });
     EXPECT_EQ(pipeline->status().read, way.sent());
