@@ -4,12 +4,14 @@
 // their plainest loop with acknowledgements. BATON_BENCH_EVENTS sets the size of the backlog for the null
 // sink (default 1,000,000), BATON_BENCH_BROKER_EVENTS that for each broker (default 300,000),
 // BATON_BENCH_ROUNDS how often each is repeated (default 3). BATON_BENCH_CHART names the picture that is
-// drawn.
+// drawn. Words name the parts to be run (null, drain, latency, writers) and the brokers; without any, all
+// are.
 
 #include <fmt/core.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <fstream>
@@ -37,6 +39,22 @@ long setting(const char* name, long fallback) {
     const char* given = std::getenv(name);
     return given != nullptr ? std::atol(given) : fallback;
 }
+
+// What was asked for on the command line.
+struct Selection {
+    std::vector<std::string> words;
+
+    bool part(const std::string& name) const { return chosen(name, {"null", "drain", "latency", "writers"}); }
+    bool broker(const std::string& name) const {
+        return chosen(name, {"kafka", "nats", "redis", "rabbitmq"});
+    }
+
+  private:
+    bool has(const std::string& name) const { return std::ranges::find(words, name) != words.end(); }
+    bool chosen(const std::string& name, const std::vector<std::string>& kind) const {
+        return has(name) || std::ranges::none_of(kind, [this](const auto& other) { return has(other); });
+    }
+};
 
 // A broker, what the relay needs to know to reach it, and the loop to beat.
 struct Rival {
@@ -194,7 +212,7 @@ struct Sample {
     std::string payload = R"({"order": 123456, "note": ")" + std::string(260, 'x') + "\"}";
     Event event;
     std::string storage;
-    std::vector<Message> messages;
+    Messages messages;
 
     explicit Sample(const Rival& rival) {
         event.id = 123456;
@@ -213,24 +231,35 @@ struct Sample {
     const Message& message() const { return messages.front(); }
 };
 
+double own_processor_time() {
+    rusage usage{};
+    ::getrusage(RUSAGE_SELF, &usage);
+    const auto seconds_of = [](const timeval& t) {
+        return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
+    };
+    return seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
+}
+
 // Saturate a broker, bare and by the relay; returns the relay's rate.
 double saturate(const Rival& rival, const std::string& url, const std::filesystem::path& folder, long events,
                 long rounds, std::vector<Bar>& bars) {
     const Sample sample(rival);
     const auto producer = rival.producer();
     const auto n = static_cast<double>(events);
-    std::vector<double> bare, carried, processor, memory;
+    std::vector<double> bare, bare_processor, carried, processor, memory;
     producer->send(sample.message(), std::min(events, 20'000L));  // warms both
     for (long round = 0; round < rounds; ++round) {
+        const double before = own_processor_time();
         bare.push_back(seconds([&] { producer->send(sample.message(), events); }));
+        bare_processor.push_back(own_processor_time() - before);
         const Drain one = drain(url, folder, "events", rival.sink);
         carried.push_back(one.seconds);
         processor.push_back(one.processor);
         memory.push_back(one.memory);
     }
-    fmt::print("| {} | {:.0f} | {:.0f} | {:.2f} | {:.2f} | {:.0f} |\n", rival.name, n / median(bare),
-               n / median(carried), median(bare) / median(carried), median(processor) / n * 1e6,
-               median(memory));
+    fmt::print("| {} | {:.0f} | {:.0f} | {:.2f} | {:.2f} | {:.2f} | {:.0f} |\n", rival.name, n / median(bare),
+               n / median(carried), median(bare) / median(carried), median(bare_processor) / n * 1e6,
+               median(processor) / n * 1e6, median(memory));
     std::fflush(stdout);
     bars.push_back({rival.name, "COPY BINARY or bare producer", n / median(bare),
                     fmt::format("{:.0f}/s", n / median(bare))});
@@ -297,7 +326,7 @@ void show_latency(const Rival& rival, const std::string& url, double saturation)
         for (int i = 0; i < 2000; ++i) {
             const double time = seconds([&] { producer->send_and_wait(sample.message()); }) * 1000;
             if (i >= 200) own.push_back(time);
-            std::this_thread::sleep_for(1ms);
+            std::this_thread::sleep_for(3ms);
         }
     }
     const auto idle = latencies(rival, url, 2000, 1, 3ms);
@@ -350,11 +379,12 @@ void slow_down(const Rival& rival, const std::string& url, const std::filesystem
     std::fflush(stdout);
 }
 
-void run(const std::string& url, const std::filesystem::path& folder) {
+void run(const std::string& url, const std::filesystem::path& folder, const Selection& selection) {
     const long rounds = setting("BATON_BENCH_ROUNDS", 3);
     const long events = setting("BATON_BENCH_BROKER_EVENTS", 300'000);
     std::vector<Bar> bars;
-    null_sink(url, folder, setting("BATON_BENCH_EVENTS", 1'000'000), rounds, bars);
+    if (selection.part("null"))
+        null_sink(url, folder, setting("BATON_BENCH_EVENTS", 1'000'000), rounds, bars);
 
     Connection db(url);
     db.exec("create table orders (id bigint generated always as identity primary key, note text)");
@@ -363,70 +393,88 @@ void run(const std::string& url, const std::filesystem::path& folder) {
     test::NatsServer nats;
     test::RedisServer redis;
     test::RabbitServer rabbit;
-    std::vector<std::pair<test::Broker*, std::function<Rival()>>> rivals{
+    struct Contest {
+        test::Broker* broker;
+        std::function<Rival()> prepare;
+        std::optional<Rival> rival;
+        double rate = 40'000;  // of the relay, when it was not measured
+    };
+    std::vector<Contest> contests{
         {&kafka,
          [&] {
              const std::string brokers = "127.0.0.1:" + std::to_string(kafka.port());
              create_kafka_topic(brokers, "bench");
              return Rival{"kafka", "type = \"kafka\"\nbrokers = \"" + brokers + "\"\ntopic = \"bench\"",
                           [brokers] { return make_kafka_producer(brokers, "bench"); }};
-         }},
+         },
+         {}},
         {&nats,
          [&] {
              create_nats_stream(nats.url(), "bench", "bench");
              return Rival{"nats", "type = \"nats\"\nurl = \"" + nats.url() + "\"\nsubject = \"bench\"",
                           [&nats] { return make_nats_producer(nats.url(), "bench"); }};
-         }},
+         },
+         {}},
         {&redis,
          [&] {
              return Rival{"redis",
                           "type = \"redis\"\nurl = \"redis://127.0.0.1:" + std::to_string(redis.port()) +
                               "\"\nstream = \"bench\"",
                           [&redis] { return make_redis_producer(redis.port(), "bench"); }};
-         }},
-        {&rabbit, [&] {
+         },
+         {}},
+        {&rabbit,
+         [&] {
              create_rabbitmq_queue(rabbit.port(), "bench");
              return Rival{"rabbitmq",
                           "type = \"rabbitmq\"\nurl = \"amqp://guest:guest@127.0.0.1:" +
                               std::to_string(rabbit.port()) + "\"\nrouting_key = \"bench\"",
                           [&rabbit] { return make_rabbitmq_producer(rabbit.port(), "bench"); }};
-         }}};
-    fmt::print(
-        "\n## Draining {} events to a broker, against its library's own loop with acknowledgements\n\n"
-        "| broker | bare, events/s | relay, events/s | ratio | relay CPU, s per 1,000,000 | resident MB |\n"
-        "|---|---|---|---|---|---|\n",
-        events);
-    std::vector<std::pair<Rival, double>> measured;
-    for (auto& [broker, make] : rivals) {
-        broker->start();
-        Rival rival = make();
-        const double rate = saturate(rival, url, folder, events, rounds, bars);
-        broker->stop();
-        measured.emplace_back(std::move(rival), rate);
+         },
+         {}}};
+    const std::vector<std::string> names{"kafka", "nats", "redis", "rabbitmq"};
+    // Each broker runs alone, and is prepared when it starts for the first time.
+    const auto with_each = [&](const std::function<void(Contest&)>& measure) {
+        for (std::size_t i = 0; i < contests.size(); ++i) {
+            if (!selection.broker(names[i])) continue;
+            contests[i].broker->start();
+            if (!contests[i].rival) contests[i].rival = contests[i].prepare();
+            measure(contests[i]);
+            contests[i].broker->stop();
+        }
+    };
+    if (selection.part("drain")) {
+        fmt::print(
+            "\n## Draining {} events to a broker, against its library's own loop with acknowledgements\n\n"
+            "| broker | bare, events/s | relay, events/s | ratio | bare CPU, s per 1,000,000 | relay CPU | "
+            "resident MB |\n"
+            "|---|---|---|---|---|---|---|\n",
+            events);
+        with_each([&](Contest& it) { it.rate = saturate(*it.rival, url, folder, events, rounds, bars); });
     }
-    fmt::print(
-        "\n## Milliseconds from commit to the broker's acknowledgement, p50 / p99 / p99.9\n\n"
-        "| broker | its own round trip | relay, idle | events/s | relay, half of saturation "
-        "|\n|---|---|---|---|---|\n");
     const Rival nothing{"null", "type = \"null\"", {}};
-    show_latency(nothing, url, 20'000);
-    for (std::size_t i = 0; i < rivals.size(); ++i) {
-        rivals[i].first->start();
-        show_latency(measured[i].first, url, std::min(measured[i].second, 40'000.0));
-        if (i != 0) rivals[i].first->stop();
+    if (selection.part("latency")) {
+        fmt::print(
+            "\n## Milliseconds from commit to the broker's acknowledgement, p50 / p99 / p99.9\n\n"
+            "| broker | its own round trip | relay, idle | events/s | relay, half of saturation "
+            "|\n|---|---|---|---|---|\n");
+        show_latency(nothing, url, 40'000);
+        with_each([&](Contest& it) { show_latency(*it.rival, url, std::min(it.rate, 40'000.0)); });
     }
-    fmt::print(
-        "\n## Eight writers with an event in each transaction, while the relay carries them away\n\n"
-        "| sink | writers alone, tps | with the relay |\n|---|---|---|\n");
-    slow_down(nothing, url, folder, rounds);
-    slow_down(measured[0].first, url, folder, rounds);
-    if (const char* picture = std::getenv("BATON_BENCH_CHART"))
+    if (selection.part("writers")) {
+        fmt::print(
+            "\n## Eight writers with an event in each transaction, while the relay carries them away\n\n"
+            "| sink | writers alone, tps | with the relay |\n|---|---|---|\n");
+        slow_down(nothing, url, folder, rounds);
+        with_each([&](Contest& it) { slow_down(*it.rival, url, folder, rounds); });
+    }
+    if (const char* picture = std::getenv("BATON_BENCH_CHART"); picture != nullptr && !bars.empty())
         write_chart(picture, "Events per second: the relay against the bare producer", bars);
 }
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
     std::string folder = (std::filesystem::temp_directory_path() / "baton-bench-XXXXXX").string();
     if (::mkdtemp(folder.data()) == nullptr) return 1;
     std::filesystem::permissions(folder,
@@ -442,7 +490,7 @@ int main() {
         server.create();
         server.start();
         Connection(server.url()).exec("create extension baton");
-        run(server.url(), folder);
+        run(server.url(), folder, {std::vector<std::string>(argv + 1, argv + argc)});
     } catch (const std::exception& error) {
         fmt::print(stderr, "{}\n", error.what());
         status = 1;

@@ -11,6 +11,7 @@ pkg_check_modules(cnats REQUIRED IMPORTED_TARGET libnats)
 pkg_check_modules(rdkafka REQUIRED IMPORTED_TARGET rdkafka)
 find_package(CURL REQUIRED)
 find_package(OpenSSL REQUIRED)
+find_package(mimalloc QUIET)  # faster, not needed
 pkg_check_modules(httplib REQUIRED IMPORTED_TARGET cpp-httplib)
 pkg_check_modules(hiredis REQUIRED IMPORTED_TARGET hiredis)
 pkg_check_modules(rabbitmq REQUIRED IMPORTED_TARGET librabbitmq)

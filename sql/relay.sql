@@ -67,8 +67,9 @@ as $$
         ), late as materialized (
             select coalesce(array_agg(r.xid), '{}') as xids
               from (select x from pg_snapshot_xip($4) x where pg_visible_in_snapshot(x, (select sight from now)) offset 0) r (xid)
-             cross join lateral (select from %1$s t where t.xid = r.xid and t.id >= (select first_of_era from now)
-                                    and t.id < coalesce((select first_id from fresh), 9223372036854775807) limit 1) one
+             cross join lateral (select from %1$s t where (t.xid, t.id) >= (r.xid, (select first_of_era from now))
+                                    and (t.xid, t.id) < (r.xid, coalesce((select first_id from fresh), 9223372036854775807))
+                                  order by t.xid, t.id limit 1) one
         )
         select case when f.first_id is not null or l.xids <> '{}'
                     then ($1::int, $2::bigint, $3::int, $4::pg_snapshot, n.sight, n.lsn, l.xids, f.first_id, null)::baton.windows end as opened,

@@ -61,7 +61,7 @@ begin
     if w.late <> '{}' then  -- lateral: one look into the index for each, never a join with the whole log
         execute format($sql$
             select coalesce(array_agg(x), '{}') from unnest($1) x
-             cross join lateral (select from %s where xid = x and id < $2 and id >= $3 limit 1) one$sql$, outbox.relation)
+             cross join lateral (select from %s where (xid, id) >= (x, $3) and (xid, id) < (x, $2) order by xid, id limit 1) one$sql$, outbox.relation)
            into w.late using w.late, coalesce(w.first_id, w.last_id + 1, everything), first_of_era;
     end if;
     if w.first_id is null and w.late = '{}' then
@@ -77,7 +77,9 @@ $$;
 comment on function baton.open_window(baton.outboxes, int, bigint, int, pg_snapshot) is 'the next window after a snapshot, or null';
 
 -- The statements that read a window in id order, for the server's own functions and for the relay, which prepares them.
---   late:  $1 late xids, $2 after_id, $3 first_id (exclusive upper bound), $4 limit
+--   late:  $1 late xids, $2 after_id, $3 first_id (exclusive upper bound), $4 limit. Whole pairs are compared, although xid = late_xid
+--          would say the same, because then only the index of pairs will do: after one large load the planner would take every xid for
+--          a frequent one, and walk the whole log by id.
 --   fresh: $1 seen, $2 sight, $3 after_id (exclusive lower bound), $4 upto_id, $5 limit
 create function baton.read_statement(relation regclass, part text, columns text, tenant_id text default null)
 returns text
@@ -86,7 +88,8 @@ as $$
     select case part
         when 'late' then format(
             'select %2$s from unnest($1::xid8[]) as late_xid cross join lateral '
-            '(select * from %1$s where xid = late_xid and id > $2 and id < $3 %3$s order by id limit $4) as e order by e.id limit $4',
+            '(select * from %1$s where (xid, id) > (late_xid, $2) and (xid, id) < (late_xid, $3) %3$s order by xid, id limit $4) as e '
+            'order by e.id limit $4',
             relation, columns, case when tenant_id is not null then format('and tenant_id = %L', tenant_id) end)
         when 'fresh' then format(
             'select %2$s from %1$s as e where id > $3 and id <= $4 and pg_visible_in_snapshot(xid, $2) '
@@ -154,8 +157,9 @@ declare
         'and not pg_visible_in_snapshot(xid, %6$L) %7$s order by id limit %8$s',
         outbox.relation, columns, greatest(after_id, w.first_id - 1), read_upto, w.sight, w.seen, of_tenant, batch);
     late constant text := format(
-        'select %2$s from unnest(%3$L::xid8[]) as late_xid cross join lateral (select * from %1$s where xid = late_xid and id > %4$s '
-        'and id < %5$s %6$s order by id limit %7$s) as e order by e.id limit %7$s',
+        'select %2$s from unnest(%3$L::xid8[]) as late_xid cross join lateral (select * from %1$s '
+        'where (xid, id) > (late_xid, %4$s::bigint) and (xid, id) < (late_xid, %5$s::bigint) %6$s order by xid, id limit %7$s) as e '
+        'order by e.id limit %7$s',
         outbox.relation, columns, w.late, after_id, least(w.first_id, 1 + nullif(read_upto, everything), everything), of_tenant, batch);
 begin
     if w.late = '{}' or after_id >= w.first_id - 1 then

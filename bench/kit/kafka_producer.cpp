@@ -18,8 +18,8 @@ rd_kafka_t* open(const std::string& brokers) {
     set("bootstrap.servers", brokers.c_str());
     set("enable.idempotence", "true");
     set("acks", "all");
-    set("linger.ms", "0.5");
-    set("batch.size", "131072");
+    set("linger.ms", "0");
+    set("batch.size", "1000000");
     rd_kafka_conf_set_dr_msg_cb(conf, [](rd_kafka_t*, const rd_kafka_message_t* message, void*) {
         if (message->err == RD_KAFKA_RESP_ERR_NO_ERROR) ++*static_cast<long*>(message->_private);
     });

@@ -78,12 +78,11 @@ relay::PipelineParts make_parts(const Settings& pipeline, const RelayIdentity& i
     failure.refuse_unknown();
     limits.refuse_unknown();
 
-    auto transform = std::make_shared<const relay::Transform>(sink, filter);
+    auto transform = std::make_shared<relay::Transform>(sink, filter);
     sinks::make_sink(sink);  // refuses what cannot be
     parts.open_sink = [sink] { return sinks::make_sink(sink); };
     parts.transformer.wants = [transform](const Event& event) { return transform->wants(event); };
-    parts.transformer.render = [transform](const Event& event, std::vector<Message>& messages,
-                                           std::string& storage) {
+    parts.transformer.render = [transform](const Event& event, Messages& messages, std::string& storage) {
         transform->render(event, messages, storage);
     };
     return parts;

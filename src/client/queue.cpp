@@ -11,7 +11,7 @@ postgres::Param interval_or_null(std::chrono::milliseconds time) {
 
 std::map<std::string, std::string> read_headers(const postgres::Result& rows, int row, int column) {
     if (rows.is_null(row, column)) return {};
-    std::vector<Header> list;
+    Headers list;
     append_headers(list, rows.view(row, column));
     std::map<std::string, std::string> made;
     for (auto& header : list) made.insert_or_assign(std::move(header.name), std::move(header.value));

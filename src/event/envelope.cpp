@@ -30,7 +30,7 @@ std::string_view content_type_of(const Event& event) {
 }
 
 // Return the event's trace context: the one in its headers, else one made of its trace id, else nothing.
-std::string traceparent_of(const Event& event, const std::vector<Header>& headers) {
+std::string traceparent_of(const Event& event, const Headers& headers) {
     if (const Header* given = find_header(headers, "traceparent")) return given->value;
     return event.trace_id ? make_traceparent(*event.trace_id, event.event_id) : std::string();
 }
@@ -146,7 +146,7 @@ void for_each_attribute(const Event& event, const std::string& source, const std
     if (type.empty()) throw RenderError("the event has no event_type, which CloudEvents needs");
     offer("type", type);
     offer("subject", event.aggregate_id.value_or(""));
-    offer("time", rfc3339(event.occurred_at));
+    offer("time", TimeText(event.occurred_at));
     offer("traceparent", traceparent);
     offer("partitionkey", event.key());
     offer("aggregatetype", event.aggregate_type.value_or(""));
@@ -157,45 +157,37 @@ void for_each_attribute(const Event& event, const std::string& source, const std
 }
 
 // Add a header unless one of the first `given`, which are the event's own, has that name.
-void add_unless_given(std::vector<Header>& headers, std::size_t given, std::string name,
-                      std::string_view value) {
+void add_unless_given(Headers& headers, std::size_t given, std::string_view name, std::string_view value) {
     if (given > 0) {
-        const std::vector<Header>& all = headers;
-        const Header* found = find_header(all, name);
-        if (found != nullptr && found < all.data() + given) return;
+        const Header* found = find_header(headers, name);
+        if (found != nullptr && found < headers.data() + given) return;
     }
-    headers.push_back({std::move(name), std::string(value)});
+    headers.add(name, value);
 }
 
 }  // namespace
 
-std::string rfc3339(Timestamp time) {
+TimeText::TimeText(Timestamp time) {
     const auto day = std::chrono::floor<std::chrono::days>(time);
     const std::chrono::year_month_day date(day);
     const std::chrono::hh_mm_ss clock(time - day);
     const int year = static_cast<int>(date.year());
-    std::string text = year < 0 ? "-" : "";
-    const auto write = [&text](std::int64_t number, std::size_t digits) {
-        text.append(digits, '0');
-        for (auto place = text.rbegin(); number > 0 && place != text.rend(); ++place, number /= 10)
-            *place = static_cast<char>('0' + number % 10);
+    char* end = chars_.data();
+    const auto write = [&end](std::int64_t number, std::ptrdiff_t digits, char after) {
+        end += digits;
+        for (char* place = end; place != end - digits; number /= 10)
+            *--place = static_cast<char>('0' + number % 10);
+        *end++ = after;
     };
-    text.reserve(28);
-    write(std::abs(year), std::abs(year) > 9999 ? 6 : 4);
-    text += '-';
-    write(static_cast<unsigned>(date.month()), 2);
-    text += '-';
-    write(static_cast<unsigned>(date.day()), 2);
-    text += 'T';
-    write(clock.hours().count(), 2);
-    text += ':';
-    write(clock.minutes().count(), 2);
-    text += ':';
-    write(clock.seconds().count(), 2);
-    text += '.';
-    write(clock.subseconds().count(), 6);
-    text += 'Z';
-    return text;
+    if (year < 0) *end++ = '-';
+    write(std::abs(year), std::abs(year) > 9999 ? 6 : 4, '-');
+    write(static_cast<unsigned>(date.month()), 2, '-');
+    write(static_cast<unsigned>(date.day()), 2, 'T');
+    write(clock.hours().count(), 2, ':');
+    write(clock.minutes().count(), 2, ':');
+    write(clock.seconds().count(), 2, '.');
+    write(clock.subseconds().count(), 6, 'Z');
+    size_ = static_cast<std::size_t>(end - chars_.data());
 }
 
 std::optional<Timestamp> read_rfc3339(std::string_view text) {
@@ -257,7 +249,6 @@ void Envelope::render(const Event& event, Message& message, std::string& storage
     message.event = &event;
     message.key = event.key();
     message.headers.clear();
-    message.headers.reserve(12);
     message.enveloped = false;
     if (event.headers) append_headers(message.headers, *event.headers);
     // What could not be read can only be passed on as it is.
@@ -279,14 +270,14 @@ void Envelope::render_raw(const Event& event, Message& message) const {
     const std::size_t given = message.headers.size();
     const std::string traceparent = traceparent_of(event, message.headers);
     if (!traceparent.empty()) add_unless_given(message.headers, given, "traceparent", traceparent);
-    if (event.malformed) message.headers.push_back({"malformed", std::string(*event.malformed)});
+    if (event.malformed) message.headers.add("malformed", *event.malformed);
     if (!options_.metadata) return;
     add_unless_given(message.headers, given, "event-id", event.event_id);
     if (event.event_type) add_unless_given(message.headers, given, "event-type", *event.event_type);
-    add_unless_given(message.headers, given, "occurred-at", rfc3339(event.occurred_at));
+    add_unless_given(message.headers, given, "occurred-at", TimeText(event.occurred_at));
     for_each_field(event, [&](std::string name, std::string_view value) {
         std::replace(name.begin(), name.end(), '_', '-');
-        add_unless_given(message.headers, given, std::move(name), value);
+        add_unless_given(message.headers, given, name, value);
     });
 }
 
@@ -300,7 +291,7 @@ void Envelope::render_json(const Event& event, Message& message, std::string& st
     for_each_field(event, [&](const char* name, std::string_view value) { object.text(name, value); });
     if (event.topic) object.text("topic", *event.topic);
     if (!event.key().empty()) object.text("key", event.key());
-    object.text("occurred_at", rfc3339(event.occurred_at));
+    object.text("occurred_at", TimeText(event.occurred_at));
     if (event.trace_id) object.text("trace_id", *event.trace_id);
     if (event.headers) object.json("headers", *event.headers);
     object.payload("payload", event);
@@ -315,12 +306,15 @@ void Envelope::render_json(const Event& event, Message& message, std::string& st
 void Envelope::render_binary(const Event& event, Message& message) const {
     const std::string traceparent = traceparent_of(event, message.headers);
     const std::size_t given = message.headers.size();
-    for_each_attribute(
-        event, source_.render(event), traceparent, [&](const char* name, std::string_view value) {
-            message.headers.push_back({options_.binding.prefix + name, options_.binding.percent_encode
-                                                                           ? percent_encoded(value)
-                                                                           : std::string(value)});
-        });
+    for_each_attribute(event, source_.render(event), traceparent,
+                       [&](const char* name, std::string_view value) {
+                           Header& header = message.headers.emplace_back();
+                           header.name.assign(options_.binding.prefix).append(name);
+                           if (options_.binding.percent_encode)
+                               header.value = percent_encoded(value);
+                           else
+                               header.value.assign(value);
+                       });
     if (!traceparent.empty()) add_unless_given(message.headers, given, "traceparent", traceparent);
     message.body = event.payload.value_or(std::string_view{});
     message.content_type = content_type_of(event);

@@ -60,8 +60,16 @@ class Envelope {
     Template source_;
 };
 
-// Microseconds and Z: 2026-01-31T23:59:59.123456Z
-std::string rfc3339(Timestamp time);
+// A time with microseconds and Z: 2026-01-31T23:59:59.123456Z
+class TimeText {
+  public:
+    explicit TimeText(Timestamp time);
+    operator std::string_view() const { return {chars_.data(), size_}; }
+
+  private:
+    std::array<char, 32> chars_;
+    std::size_t size_ = 0;
+};
 // Read such a time, with any offset and any number of decimals; nothing when it is none.
 std::optional<Timestamp> read_rfc3339(std::string_view text);
 

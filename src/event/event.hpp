@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/reused.hpp"
+
 namespace baton {
 
 // A value that may be NULL.
@@ -52,6 +54,16 @@ struct Header {
     std::string value;
 };
 
+class Headers : public Reused<Header> {
+  public:
+    using Reused<Header>::Reused;
+    void add(std::string_view name, std::string_view value) {
+        Header& header = emplace_back();
+        header.name.assign(name);
+        header.value.assign(value);
+    }
+};
+
 // What a sink sends: one event may become several (routing keys with commas).
 struct Message {
     std::uint64_t ticket = 0;  // names it in the sink's reports
@@ -61,8 +73,9 @@ struct Message {
     std::string_view body;
     std::string_view content_type;
     bool enveloped = false;  // the body itself carries id, key and headers
-    std::vector<Header> headers;
+    Headers headers;
     const Event* event = nullptr;
 };
+using Messages = Reused<Message>;
 
 }  // namespace baton

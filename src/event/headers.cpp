@@ -8,18 +8,18 @@
 
 namespace baton {
 
-void append_headers(std::vector<Header>& headers, std::string_view json_object) {
+void append_headers(Headers& headers, std::string_view json_object) {
     if (json_object.empty() || json_object == "{}") return;
     const auto object = nlohmann::json::parse(json_object, nullptr, false);
     if (object.is_null()) return;
     if (!object.is_object()) throw RenderError("the event's headers are no JSON object");
     for (const auto& [name, value] : object.items()) {
         if (value.is_null()) continue;
-        headers.push_back({name, value.is_string() ? value.get<std::string>() : value.dump()});
+        headers.add(name, value.is_string() ? value.get_ref<const std::string&>() : value.dump());
     }
 }
 
-const Header* find_header(const std::vector<Header>& headers, std::string_view name) {
+const Header* find_header(const Headers& headers, std::string_view name) {
     const auto same = [](char a, char b) {
         return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
     };

@@ -131,36 +131,38 @@ Router::Router(std::string_view destination, DestinationRules rules, Filter filt
     if (templates_.empty()) throw UsageError("the destination is empty");
 }
 
-void Router::add(std::string destination, std::vector<std::string>& destinations, std::size_t from) const {
-    if (const char* flaw = flaw_of(destination, rules_))
-        throw RenderError("the destination \"" + destination + "\" " + flaw);
-    const auto begin = destinations.begin() + static_cast<std::ptrdiff_t>(from);
-    if (std::find(begin, destinations.end(), destination) == destinations.end())
-        destinations.push_back(std::move(destination));
+// Render one into the list, unless it is there.
+void Router::add(const Template& made, const Event& event, Field topic,
+                 Reused<std::string>& destinations) const {
+    const std::size_t before = destinations.size();
+    std::string& destination = destinations.emplace_back();
+    destination.clear();
+    made.render(destination, event, topic);
+    if (!made.constant())
+        if (const char* flaw = flaw_of(destination, rules_))
+            throw RenderError("the destination \"" + destination + "\" " + flaw);
+    if (before > 0 && std::find(destinations.begin(), destinations.begin() + before, destination) !=
+                          destinations.begin() + before)
+        destinations.shorten(before);
 }
 
-void Router::route(const Event& event, std::vector<std::string>& destinations) const {
-    const std::size_t from = destinations.size();
+void Router::route(const Event& event, Reused<std::string>& destinations) const {
+    destinations.clear();
     for (const auto& made : templates_) {
         const bool fan_out =
-            event.topic && made.uses("topic") && event.topic->find(',') != std::string_view::npos;
-        if (!fan_out) {
-            add(made.render(event), destinations, from);
-            continue;
-        }
-        split(*event.topic, [&](std::string_view topic) {
-            std::string destination;
-            made.render(destination, event, topic);
-            add(std::move(destination), destinations, from);
-        });
+            event.topic && event.topic->find(',') != std::string_view::npos && made.uses("topic");
+        if (fan_out)
+            split(*event.topic, [&](std::string_view topic) { add(made, event, topic, destinations); });
+        else
+            add(made, event, event.topic, destinations);
     }
-    if (destinations.size() == from) throw RenderError("the event's topic names no destination");
+    if (destinations.empty()) throw RenderError("the event's topic names no destination");
 }
 
-std::string message_id(const Event& event, std::string_view destination, std::size_t destinations) {
-    std::string id(event.event_id);
+void write_message_id(std::string& id, const Event& event, std::string_view destination,
+                      std::size_t destinations) {
+    id.assign(event.event_id);
     if (destinations > 1) id.append("#").append(destination);
-    return id;
 }
 
 }  // namespace baton

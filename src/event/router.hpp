@@ -35,12 +35,11 @@ class Router {
     Router(std::string_view destination, DestinationRules rules, Filter filter = {});
 
     bool wants(const Event& event) const { return filter_.wants(event); }
-    // Append the event's destinations, each once. Throws RenderError when there is none or one that cannot
-    // be.
-    void route(const Event& event, std::vector<std::string>& destinations) const;
+    // Find the event's destinations, each once. Throws RenderError when there is none or one that cannot be.
+    void route(const Event& event, Reused<std::string>& destinations) const;
 
   private:
-    void add(std::string destination, std::vector<std::string>& destinations, std::size_t from) const;
+    void add(const Template& made, const Event& event, Field topic, Reused<std::string>& destinations) const;
 
     std::vector<Template> templates_;
     DestinationRules rules_;
@@ -48,7 +47,8 @@ class Router {
 };
 
 // How a second, third ... message of one event is named, so that a broker that deduplicates keeps them all.
-std::string message_id(const Event& event, std::string_view destination, std::size_t destinations);
+void write_message_id(std::string& id, const Event& event, std::string_view destination,
+                      std::size_t destinations);
 
 bool matches_pattern(std::string_view text, std::string_view pattern);
 

@@ -1,6 +1,7 @@
 #include "postgres/pipe.hpp"
 
 #include <poll.h>
+#include <sys/ioctl.h>
 
 namespace baton::postgres {
 
@@ -81,8 +82,14 @@ void Pipe::pump() {
         if (left < 0) fail(handle);
         unsent_ = left > 0;
     }
-    if (PQconsumeInput(handle) == 0) fail(handle);
-    take_answers();
+    // The library reads a small piece at a time. What TLS has decrypted and not yet given out, two such pieces
+    // at most, does not show at the socket.
+    int hidden = PQsslInUse(handle) != 0 ? 2 : 0;
+    for (int more = 1; more > 0 || hidden-- > 0;) {
+        if (PQconsumeInput(handle) == 0) fail(handle);
+        take_answers();
+        if (::ioctl(PQsocket(handle), FIONREAD, &more) != 0) more = 0;
+    }
 }
 
 void Pipe::take_answers() {

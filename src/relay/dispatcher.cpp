@@ -16,6 +16,26 @@ std::uint64_t ticket_of(std::uint64_t work, std::uint32_t slot, std::size_t part
 
 }  // namespace
 
+void Dispatcher::Line::pop_front() {
+    ++first_;
+    if (first_ * 2 < refs_.size() || (first_ < 64 && first_ < refs_.size())) return;
+    refs_.erase(refs_.begin(), refs_.begin() + static_cast<std::ptrdiff_t>(first_));
+    first_ = 0;
+}
+
+void Dispatcher::Line::insert(Ref ref) {
+    const auto begin = refs_.begin() + static_cast<std::ptrdiff_t>(first_);
+    refs_.insert(std::lower_bound(begin, refs_.end(), ref), ref);
+}
+
+std::vector<Dispatcher::Ref> Dispatcher::Line::cut_behind(Ref ref) {
+    const auto begin = refs_.begin() + static_cast<std::ptrdiff_t>(first_);
+    const auto cut = std::upper_bound(begin, refs_.end(), ref);
+    std::vector<Ref> behind(cut, refs_.end());
+    refs_.erase(cut, refs_.end());
+    return behind;
+}
+
 Dispatcher::Dispatcher(Sink& sink, Checkpoint& checkpoint, Transformer transformer, Policy policy,
                        bool ordered)
     : sink_(sink),
@@ -28,6 +48,7 @@ Dispatcher::Dispatcher(Sink& sink, Checkpoint& checkpoint, Transformer transform
                                (policy.on_poison == OnPoison::retry ? !sink.traits().keeps_poison
                                                                     : policy.on_poison != OnPoison::park))),
       max_message_bytes_(sink.traits().max_message_bytes),
+      preferred_batch_(sink.traits().preferred_batch),
       tracking_(one_per_key_) {}
 
 void Dispatcher::add(BatchPtr batch) {
@@ -73,15 +94,22 @@ std::optional<Dispatcher::Time> Dispatcher::next_timer() const {
     return next;
 }
 
-std::string Dispatcher::lane_of(Ref ref) {
-    if (keyed(ref)) return "k" + std::string(event(ref).key());
-    return "#" + std::to_string(ref.work) + ":" + std::to_string(ref.slot);
+std::string_view Dispatcher::lane_of(Ref ref, std::string& room) {
+    if (keyed(ref)) return event(ref).key();
+    room.assign(1, '\0');  // as no key begins
+    room += std::to_string(ref.work) + ":" + std::to_string(ref.slot);
+    return room;
+}
+
+Dispatcher::Lane& Dispatcher::lane(std::string_view name) {
+    if (const auto found = lanes_.find(name); found != lanes_.end()) return found->second;
+    return lanes_.try_emplace(std::string(name)).first->second;
 }
 
 // Whether an earlier event of its key is parked, so that it must be parked too.
 bool Dispatcher::held(Ref ref) {
     if (held_.empty() || !keyed(ref)) return false;
-    const auto found = held_.find(lane_of(ref));
+    const auto found = held_.find(event(ref).key());
     if (found == held_.end()) return false;
     // A parked event that is due again is the one that the others wait for, unless it waits for one of its
     // own batch.
@@ -121,7 +149,8 @@ void Dispatcher::fill_from_lanes(Time now) {
             lane.waiting.pop_front();
             launch(ref, &lane);
         }
-        offer(name, now);
+        offer(found, now);
+        if (outgoing_.size() >= preferred_batch_) send();
     }
 }
 
@@ -136,6 +165,7 @@ void Dispatcher::fill_from_batches(Time now) {
         if (!room(now)) return;
         if (cursor_slot_ == 0) enter_batch(*at.batch);
         route({at.sequence, static_cast<std::uint32_t>(cursor_slot_++)}, now);
+        if (outgoing_.size() >= preferred_batch_) send();
     }
 }
 
@@ -154,14 +184,15 @@ void Dispatcher::route(Ref ref, Time now) {
     } else if (held(ref)) {
         fail(ref, {}, Failure::Kind::blocked);
     } else if (tracking_ && keyed(ref)) {
-        Lane& lane = lanes_[lane_of(ref)];
-        const bool busy = !lane.waiting.empty() || lane.failed || now < lane.not_before ||
-                          (one_per_key_ && lane.flying > 0);
+        const std::string_view name = event(ref).key();
+        Lane& its = lane(name);
+        const bool busy =
+            !its.waiting.empty() || its.failed || now < its.not_before || (one_per_key_ && its.flying > 0);
         if (busy) {
-            lane.waiting.push_back(ref);
+            its.waiting.push_back(ref);
         } else {
-            launch(ref, &lane);
-            offer(lane_of(ref), now);
+            launch(ref, &its);
+            if (its.flying == 0) offer(name, now);
         }
     } else {
         launch(ref, nullptr);
@@ -200,10 +231,10 @@ bool Dispatcher::render(Ref ref) {
                     " bytes, the sink takes at most " + std::to_string(max_message_bytes_);
         outgoing_[i].ticket = ticket_of(ref.work, ref.slot, part);
         outgoing_[i].event = &event(ref);
-        if (kept != i) outgoing_[kept] = std::move(outgoing_[i]);
+        if (kept != i) std::swap(outgoing_[kept], outgoing_[i]);
         ++kept;
     }
-    outgoing_.resize(error.empty() ? kept : first);
+    outgoing_.shorten(error.empty() ? kept : first);
     if (!error.empty()) {
         fail(ref, error, Failure::Kind::dead);
         return false;
@@ -216,7 +247,7 @@ bool Dispatcher::render(Ref ref) {
 
 void Dispatcher::send() {
     if (outgoing_.empty()) return;
-    sink_.send(outgoing_);
+    sink_.send({outgoing_.data(), outgoing_.size()});
     outgoing_.clear();
 }
 
@@ -236,7 +267,7 @@ void Dispatcher::take(const Delivery& delivery, Time now) {
         if (part < 64) it.delivered_parts |= 1ULL << part;
     } else {
         it.failed = true;
-        it.error = delivery.error;
+        it.refusal = std::make_unique<Refusal>(delivery.error, std::nullopt);
         if (delivery.verdict == Verdict::rejected) {
             it.rejected = policy_.on_poison != OnPoison::retry;
             if (!it.rejected) trouble_ = delivery.error;
@@ -245,7 +276,7 @@ void Dispatcher::take(const Delivery& delivery, Time now) {
                 probing_ = false;
             }
         } else {
-            it.retry_after = delivery.retry_after;
+            it.refusal->retry_after = delivery.retry_after;
             trouble_ = delivery.error;
             if (++failures_in_a_row_ >= policy_.breaker_threshold || probing_) open_circuit(now);
         }
@@ -263,7 +294,8 @@ void Dispatcher::open_circuit(Time now) {
 void Dispatcher::landed(Ref ref, Time now) {
     Slot& it = slot(ref);
     if (it.failed && !it.rejected && !tracking_) start_tracking();
-    const std::string name = tracking_ || it.failed ? lane_of(ref) : std::string();
+    std::string room;
+    const std::string_view name = tracking_ || it.failed ? lane_of(ref, room) : std::string_view();
     if (tracking_) {
         const auto found = lanes_.find(name);
         if (found != lanes_.end() && found->second.flying > 0) --found->second.flying;
@@ -274,7 +306,7 @@ void Dispatcher::landed(Ref ref, Time now) {
         ++counts_.delivered;
         if (on_delivered_) on_delivered_(event(ref));
     } else if (it.rejected) {
-        fail(ref, it.error, Failure::Kind::dead);
+        fail(ref, it.refusal->error, Failure::Kind::dead);
     } else if (held(ref)) {
         fail(ref, {}, Failure::Kind::blocked);
     } else {
@@ -284,33 +316,35 @@ void Dispatcher::landed(Ref ref, Time now) {
 }
 
 // Let it go first in its lane again, after a while; or give up for now.
-void Dispatcher::retry(Ref ref, const std::string& name, Time now) {
+void Dispatcher::retry(Ref ref, std::string_view name, Time now) {
     Slot& it = slot(ref);
     it.state = State::waiting;
     it.failed = false;
     ++counts_.retried;
-    Lane& lane = lanes_[name];
+    Lane& its = lane(name);
     // Those behind a failed one fail with it: that is not their fault either.
-    if (progress_ != it.progress && (lane.waiting.empty() || ref < lane.waiting.front())) ++it.attempts;
+    if (progress_ != it.progress && (its.waiting.empty() || ref < its.waiting.front())) ++it.attempts;
     it.progress = progress_;
     const auto to_blame = [&] {
         return it.attempts >= policy_.attempts ||
                (it.tries >= policy_.attempts && alone(ref, name) && sink_answers());
     };
-    if (policy_.on_poison != OnPoison::retry && to_blame()) return fail(ref, it.error, Failure::Kind::retry);
-    lane.waiting.insert(std::lower_bound(lane.waiting.begin(), lane.waiting.end(), ref), ref);
-    lane.failed = lane.flying > 0;
-    lane.not_before = std::max(lane.not_before, now + std::max(policy_.backoff.delay(it.tries, random_),
-                                                               it.retry_after.value_or(0ms)));
+    if (policy_.on_poison != OnPoison::retry && to_blame())
+        return fail(ref, it.refusal->error, Failure::Kind::retry);
+    its.waiting.insert(ref);
+    its.failed = its.flying > 0;
+    its.not_before = std::max(its.not_before, now + std::max(policy_.backoff.delay(it.tries, random_),
+                                                             it.refusal->retry_after.value_or(0ms)));
 }
 
 // Whether only this event, and those that wait behind it, are there to be sent.
-bool Dispatcher::alone(Ref ref, const std::string& name) {
+bool Dispatcher::alone(Ref ref, std::string_view name) {
+    std::string room;
     for (const auto& it : works_)
         for (std::uint32_t i = static_cast<std::uint32_t>(it.settled); i < it.slots.size(); ++i) {
             const Ref other{it.sequence, i};
             if (it.slots[i].state == State::done || other == ref) continue;
-            if (other < ref || lane_of(other) != name) return false;
+            if (other < ref || lane_of(other, room) != name) return false;
         }
     return true;
 }
@@ -354,17 +388,13 @@ void Dispatcher::fail(Ref ref, std::string error, Failure::Kind kind) {
 
 // Let no later event of the key overtake one that is parked.
 void Dispatcher::hold_back(Ref ref) {
-    const std::string name = lane_of(ref);
+    const std::string name(event(ref).key());
     Hold& hold = held_[name];
     hold.work = ref.work;
     ++hold.unsettled;
     const auto found = lanes_.find(name);
     if (found == lanes_.end()) return;
-    std::deque<Ref> behind;
-    for (const Ref other : found->second.waiting)
-        if (other > ref) behind.push_back(other);
-    std::erase_if(found->second.waiting, [ref](Ref other) { return other > ref; });
-    for (const Ref other : behind) {
+    for (const Ref other : found->second.waiting.cut_behind(ref)) {
         if (work(other.work).batch->parked && other.work != ref.work) {
             found->second.waiting.push_back(
                 other);  // it was leased after this one was parked: it is its turn
@@ -381,7 +411,7 @@ void Dispatcher::start_tracking() {
     for (auto& it : works_)
         for (std::uint32_t i = 0; i < it.slots.size(); ++i) {
             const Ref ref{it.sequence, i};
-            if (it.slots[i].state == State::flying && keyed(ref)) ++lanes_[lane_of(ref)].flying;
+            if (it.slots[i].state == State::flying && keyed(ref)) ++lane(event(ref).key()).flying;
         }
 }
 
@@ -398,9 +428,11 @@ void Dispatcher::stop_tracking(Time now) {
 }
 
 // Put a lane where it belongs: among those that may send, on the clock, or away.
-void Dispatcher::offer(const std::string& name, Time now) {
-    const auto found = lanes_.find(name);
-    if (found == lanes_.end()) return;
+void Dispatcher::offer(std::string_view name, Time now) {
+    if (const auto found = lanes_.find(name); found != lanes_.end()) offer(found, now);
+}
+
+void Dispatcher::offer(Lanes::iterator found, Time now) {
     Lane& lane = found->second;
     if (lane.flying == 0) lane.failed = false;
     if (lane.waiting.empty()) {
@@ -408,9 +440,9 @@ void Dispatcher::offer(const std::string& name, Time now) {
     } else if (!lane.failed && !lane.queued && (!one_per_key_ || lane.flying == 0)) {
         if (now >= lane.not_before) {
             lane.queued = true;
-            ready_.push_back(name);
+            ready_.push_back(found->first);
         } else {
-            timers_.emplace(lane.not_before, name);
+            timers_.emplace(lane.not_before, found->first);
         }
     }
 }
@@ -453,7 +485,7 @@ void Dispatcher::settle_work(Work& it) {
         ++parks_;
         for (const auto& failure : failures) {
             const Ref ref{it.sequence, static_cast<std::uint32_t>(failure.event - it.batch->events.data())};
-            const auto found = keyed(ref) ? held_.find(lane_of(ref)) : held_.end();
+            const auto found = keyed(ref) ? held_.find(failure.event->key()) : held_.end();
             const bool holds =
                 failure.kind != Failure::Kind::dead || policy_.on_poison == OnPoison::block_key;
             if (found == held_.end() || !holds) continue;

@@ -30,7 +30,7 @@ namespace baton::relay {
 enum class OnPoison { park, block_key, halt, retry };
 
 struct Policy {
-    std::size_t max_in_flight = 5000;
+    std::size_t max_in_flight = 10000;
     unsigned attempts = 8;            // in a row, before an event is parked
     Backoff backoff;                  // between them
     unsigned breaker_threshold = 10;  // failures in a row that open the circuit
@@ -49,7 +49,7 @@ class Halted : public Error {
 struct Transformer {
     std::function<bool(const Event&)> wants;
     // Append the event's messages; bodies may lie in the text. Throws Error when it can never be sent.
-    std::function<void(const Event&, std::vector<Message>&, std::string&)> render;
+    std::function<void(const Event&, Messages&, std::string&)> render;
 };
 
 struct Counts {
@@ -95,6 +95,10 @@ class Dispatcher {
 
   private:
     enum class State : std::uint8_t { waiting, flying, done };
+    struct Refusal {
+        std::string error;
+        std::optional<milliseconds> retry_after;
+    };
     struct Slot {
         State state = State::waiting;
         std::uint16_t parts = 0;            // messages of it that are in flight
@@ -104,9 +108,8 @@ class Dispatcher {
         bool rejected = false;              // ... for good
         std::uint64_t delivered_parts = 0;  // a bit for each message that need not be sent again
         std::uint64_t progress = 0;         // how much was delivered when it failed last
-        std::string error;
-        std::string storage;
-        std::optional<milliseconds> retry_after;
+        std::string storage;                // of a body that is not the payload itself
+        std::unique_ptr<Refusal> refusal;   // what the sink said last
     };
     struct Work {
         BatchPtr batch;
@@ -120,8 +123,23 @@ class Dispatcher {
         std::uint32_t slot;
         auto operator<=>(const Ref&) const = default;
     };
+    // Events in order. Most lanes have none that wait, so an empty line costs nothing.
+    class Line {
+      public:
+        bool empty() const { return first_ == refs_.size(); }
+        Ref front() const { return refs_[first_]; }
+        void push_back(Ref ref) { refs_.push_back(ref); }
+        void pop_front();
+        void insert(Ref ref);
+        // Take out those behind `ref`.
+        std::vector<Ref> cut_behind(Ref ref);
+
+      private:
+        std::vector<Ref> refs_;
+        std::size_t first_ = 0;
+    };
     struct Lane {
-        std::deque<Ref> waiting;
+        Line waiting;
         std::size_t flying = 0;
         bool failed = false;  // waits until nothing of it flies, then begins again
         Time not_before{};
@@ -134,12 +152,21 @@ class Dispatcher {
         std::uint64_t park = 0;     // number of the latest settle() call that parked one
     };
     using Timer = std::pair<Time, std::string>;  // a lane by its name
+    struct NameHash {
+        using is_transparent = void;
+        std::size_t operator()(std::string_view name) const { return std::hash<std::string_view>{}(name); }
+    };
+    template <class T>
+    using ByName = std::unordered_map<std::string, T, NameHash, std::equal_to<>>;
+    using Lanes = ByName<Lane>;
 
     Work& work(std::uint64_t sequence) { return works_[sequence - works_.front().sequence]; }
     Slot& slot(Ref ref) { return work(ref.work).slots[ref.slot]; }
     const Event& event(Ref ref) { return work(ref.work).batch->events[ref.slot]; }
-    // Its key where order matters; an event without one has a lane of its own.
-    std::string lane_of(Ref ref);
+    // The name of its lane: its key where order matters; an event without one has a lane of its own, whose
+    // name is written into `room`.
+    std::string_view lane_of(Ref ref, std::string& room);
+    Lane& lane(std::string_view name);
     bool keyed(Ref ref) { return ordered_ && !event(ref).key().empty(); }
     bool held(Ref ref);
 
@@ -155,8 +182,8 @@ class Dispatcher {
 
     void take(const Delivery& delivery, Time now);
     void landed(Ref ref, Time now);
-    void retry(Ref ref, const std::string& name, Time now);
-    bool alone(Ref ref, const std::string& name);
+    void retry(Ref ref, std::string_view name, Time now);
+    bool alone(Ref ref, std::string_view name);
     bool sink_answers();
     void fail(Ref ref, std::string error, Failure::Kind kind);
     void hold_back(Ref ref);
@@ -164,7 +191,8 @@ class Dispatcher {
 
     void start_tracking();
     void stop_tracking(Time now);
-    void offer(const std::string& name, Time now);
+    void offer(std::string_view name, Time now);
+    void offer(Lanes::iterator found, Time now);
     void wake(Time now);
     void settle();
     void settle_work(Work& work);
@@ -176,6 +204,7 @@ class Dispatcher {
     const bool ordered_;
     const bool one_per_key_;
     const std::size_t max_message_bytes_;
+    const std::size_t preferred_batch_;
     bool tracking_;  // lanes know what flies
     Time tracked_since_{};
     bool sending_ = true;
@@ -184,12 +213,12 @@ class Dispatcher {
     std::uint64_t next_work_ = 1;
     std::size_t cursor_ = 0;  // the work from which events are taken next, an index into works_
     std::size_t cursor_slot_ = 0;
-    std::unordered_map<std::string, Lane> lanes_;
+    Lanes lanes_;
     std::deque<std::string> ready_;  // keys of lanes that may send
     std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
-    std::unordered_map<std::string, Hold> held_;
+    ByName<Hold> held_;
     std::uint64_t parks_ = 0;
-    std::vector<Message> outgoing_;
+    Messages outgoing_;
     std::vector<Delivery> deliveries_;
     std::size_t in_flight_ = 0;  // messages
     std::size_t bytes_ = 0;

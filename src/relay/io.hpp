@@ -109,7 +109,7 @@ struct SinkTraits {
     // More than this is rejected before it is sent; 0: no limit known.
     std::size_t max_message_bytes = 0;
     // Sending in larger groups than this gains nothing.
-    std::size_t preferred_batch = 1000;
+    std::size_t preferred_batch = 250;
 };
 
 class Sink {

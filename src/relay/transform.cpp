@@ -82,20 +82,19 @@ void know_transform_settings(const Settings& sink) {
 Transform::Transform(const Settings& sink, const Settings& filter)
     : router_(make_router(sink, filter)), envelope_(make_envelope(sink)) {}
 
-void Transform::render(const Event& event, std::vector<Message>& messages, std::string& storage) const {
-    std::vector<std::string> destinations;
-    router_.route(event, destinations);
+void Transform::render(const Event& event, Messages& messages, std::string& storage) {
+    router_.route(event, destinations_);
     const std::size_t first = messages.size();
     try {
         envelope_.render(event, messages.emplace_back(), storage);
     } catch (...) {
-        messages.resize(first);
+        messages.shorten(first);
         throw;
     }
-    for (std::size_t i = 1; i < destinations.size(); ++i) messages.push_back(Message(messages[first]));
-    for (std::size_t i = 0; i < destinations.size(); ++i) {
-        messages[first + i].message_id = message_id(event, destinations[i], destinations.size());
-        messages[first + i].destination = std::move(destinations[i]);
+    for (std::size_t i = 1; i < destinations_.size(); ++i) messages.push_back(Message(messages[first]));
+    for (std::size_t i = 0; i < destinations_.size(); ++i) {
+        write_message_id(messages[first + i].message_id, event, destinations_[i], destinations_.size());
+        messages[first + i].destination = destinations_[i];
     }
 }
 

@@ -18,6 +18,7 @@
 
 namespace baton::relay {
 
+// One thread.
 class Transform {
   public:
     // `filter` holds the settings below [pipeline.filter]. Throws SettingsError.
@@ -28,11 +29,12 @@ class Transform {
     // Append the event's messages, one per destination; they share a body, which may lie in `storage`:
     // neither the event nor `storage` may move while they are in use. Tickets are the caller's. Throws
     // RenderError: the event can never be sent.
-    void render(const Event& event, std::vector<Message>& messages, std::string& storage) const;
+    void render(const Event& event, Messages& messages, std::string& storage);
 
   private:
     Router router_;
     Envelope envelope_;
+    Reused<std::string> destinations_;  // of the event at hand
 };
 
 // The setting that names a sink's destination: topic for kafka, subject for nats, routing_key for rabbitmq,

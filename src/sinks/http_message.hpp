@@ -20,7 +20,7 @@ struct HttpMessage {
     std::string_view key;
     std::string_view body;
     std::string_view content_type;
-    std::vector<Header> headers;
+    Headers headers;
     bool alone = false;  // was in a batch that was refused
 };
 

@@ -33,9 +33,9 @@ constexpr std::array<std::pair<const char*, const char*>, 8> fixed{{
 // Better for a relay than the library's own; users may change them. The pipeline bounds what is in flight, so
 // the library's limits only have to be out of the way.
 constexpr std::array<std::pair<const char*, const char*>, 8> defaults{{
-    {"batch.size", "131072"},
+    {"batch.size", "1000000"},
     {"client.id", "baton"},
-    {"linger.ms", "0.5"},
+    {"linger.ms", "0"},
     {"partitioner", "murmur2_random"},
     {"queue.buffering.max.kbytes", "2097151"},
     {"queue.buffering.max.messages", "0"},

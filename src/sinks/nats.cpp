@@ -26,6 +26,8 @@ bool is_permanent(natsStatus status, int code) {
     return status == NATS_MAX_PAYLOAD || status == NATS_INVALID_SUBJECT || status == NATS_INVALID_ARG;
 }
 
+constexpr std::size_t few = 10;
+
 // Return what keeps a header from being a line of text, or nothing.
 std::string flaw_of(const Header& header) {
     if (header.name.empty()) return "a header has no name";
@@ -59,6 +61,8 @@ class NatsSink final : public relay::Sink {
             else
                 publish(message);
         }
+        // The library waits a little before it writes a few messages out.
+        if (session_ != nullptr && messages.size() < few) session_->write_out();
     }
 
     void collect(std::vector<relay::Delivery>& deliveries, milliseconds patience) override {

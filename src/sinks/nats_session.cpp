@@ -231,6 +231,12 @@ natsStatus NatsSession::publish(const Message& message) {
     return status;
 }
 
+void NatsSession::write_out() {
+    // It has no call for this but the one that also waits for the server's pong. What fails here fails again
+    // where it is told: in the answers.
+    natsConnection_FlushTimeout(connection_, 20);
+}
+
 std::vector<NatsAnswer> NatsSession::take(milliseconds patience) {
     std::unique_lock lock(shared_->mutex);
     shared_->changed.wait_for(lock, patience,

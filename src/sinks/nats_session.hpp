@@ -57,6 +57,8 @@ class NatsSession {
 
     // Start publishing. Returns NATS_OK, or why it was not taken.
     natsStatus publish(const Message& message);
+    // Let what was published leave at once.
+    void write_out();
     // Take the answers that came, waiting up to `patience` for the first. After the end of the connection
     // everything that was in flight is among them.
     std::vector<NatsAnswer> take(std::chrono::milliseconds patience);

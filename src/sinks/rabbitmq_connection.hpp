@@ -40,7 +40,7 @@ struct RabbitMessage {
     std::string_view key;
     std::string_view body;
     std::string_view content_type;
-    std::vector<Header> headers;
+    Headers headers;
     std::optional<Timestamp> occurred_at;
     bool suspect = false;  // was unconfirmed when the broker closed the channel: goes alone
     std::string returned;  // why the broker gave it back

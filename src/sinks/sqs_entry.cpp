@@ -69,7 +69,7 @@ class Attributes {
     std::size_t bytes_ = 0;
 };
 
-void add_headers(Attributes& attributes, const std::vector<Header>& headers) {
+void add_headers(Attributes& attributes, const Headers& headers) {
     const auto fits = [](const Header& header) {
         return is_free_name(header.name) && is_sqs_text(header.value);
     };

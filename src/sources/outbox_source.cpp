@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <thread>
+#include <utility>
 
 namespace baton::sources {
 
@@ -20,6 +22,14 @@ using relay::Failure;
 using relay::milliseconds;
 
 namespace {
+
+// The server sends its answers in small pieces. Where many rows are coming, it is cheaper for both sides to
+// let some pieces gather than to be woken for each.
+constexpr int many = 500;
+
+// Positions are written this often at most, together: what a relay delivered since is delivered again when it
+// is killed, and that is little against what was in flight.
+constexpr auto write_interval = 5ms;
 
 constexpr auto everything = std::numeric_limits<std::int64_t>::max();
 constexpr const char* nothing_seen = "3:3:";
@@ -163,7 +173,10 @@ BatchPtr OutboxSource::read(milliseconds patience) {
                 return finish(std::move(batch));
             }
             if (interrupted_.exchange(false) || Clock::now() >= deadline) return nullptr;
-            wait(deadline);
+            if (reading_ == Reading::window && limit_ >= many && std::exchange(receiving_, false))
+                std::this_thread::sleep_for(150us);
+            else
+                wait(deadline);
         }
     });
 }
@@ -190,6 +203,10 @@ void OutboxSource::close() {
 // Wait for the server, the doorbell, a note or an interruption, whichever comes first.
 void OutboxSource::wait(Clock::time_point until) {
     until = std::min(until, renew_at_);
+    if (writing_ == 0) {
+        const std::lock_guard lock(mutex_);
+        if (!notes_.empty()) until = std::min(until, write_at_);
+    }
     if (reading_ == Reading::nothing) {
         if (parked_due_) until = std::min(until, *parked_due_);
         if (found_nothing_ && !sleep_until_) sleep_until_ = Clock::now() + doorbell_->arm();
@@ -200,6 +217,7 @@ void OutboxSource::wait(Clock::time_point until) {
     const auto time = std::chrono::ceil<milliseconds>(until - Clock::now());
     ::poll(waiting.data(), waiting.size(),
            static_cast<int>(std::clamp<std::int64_t>(time.count(), 0, 60'000)));
+    receiving_ = waiting[0].revents != 0;
     if (waiting[1].revents != 0) {
         std::uint64_t count = 0;
         [[maybe_unused]] const auto ignored = ::read(wake_fd_, &count, sizeof count);
@@ -390,12 +408,14 @@ void OutboxSource::settle(const BatchPtr& batch, std::size_t done, std::vector<F
     auto own = std::static_pointer_cast<const OutboxBatch>(batch);
     const std::lock_guard lock(mutex_);
     ++settled_;
+    const bool first = notes_.empty();
     const bool joins = !notes_.empty() && failures.empty() && !own->parked && !notes_.back().batch->parked;
     if (joins && notes_.back().failures.empty()) {
         notes_.back() = {std::move(own), done, {}, notes_.back().count + 1};
     } else {
         notes_.push_back({std::move(own), done, std::move(failures), 1});
     }
+    if (!first) return;
     const std::uint64_t one = 1;
     [[maybe_unused]] const auto ignored = ::write(wake_fd_, &one, sizeof one);
 }
@@ -409,11 +429,12 @@ void OutboxSource::flush() {
 
 void OutboxSource::do_chores() {
     std::vector<Note> notes;
-    {
+    if (writing_ == 0 && Clock::now() >= write_at_) {
         const std::lock_guard lock(mutex_);
         notes.swap(notes_);
     }
     for (const auto& note : notes) write(note);
+    if (!notes.empty()) write_at_ = Clock::now() + write_interval;
     if (Clock::now() >= renew_at_) renew();
 }
 
@@ -431,7 +452,9 @@ void OutboxSource::write(const Note& note) {
                 "select baton.checkpoint_group($1, $2, $3, $4, $5)",
                 {group_id_, epoch_, note.batch->window->literal, after, all && note.batch->window_done});
     }
+    ++writing_;
     pipe_.sync([this, count = note.count] {
+        --writing_;
         const std::lock_guard lock(mutex_);
         durable_ += count;
         written_.notify_all();

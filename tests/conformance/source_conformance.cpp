@@ -96,13 +96,13 @@ void what_was_committed_and_not_acknowledged_comes_again_as_a_duplicate(SourceFi
             return read >= fixture.readable(way.sent());
         });
         const auto sink = sinks::make_sink(settings.below("sink"));
-        const relay::Transform transform(settings.below("sink"), settings.below("filter"));
-        std::vector<Message> messages;
+        relay::Transform transform(settings.below("sink"), settings.below("filter"));
+        Messages messages;
         std::deque<std::string> storage;
         for (const auto& batch : batches)
             for (const auto& event : batch->events) transform.render(event, messages, storage.emplace_back());
         Driver driver(*sink);
-        driver.give(messages);
+        driver.give({messages.begin(), messages.end()});
         driver.run();
         EXPECT_EQ(way.count(), read);
         batches.clear();

@@ -43,6 +43,19 @@ long pages_of_a_cycle(Connection& db) {
     return poll + pages_of(db, "select baton.commit_offset('g', 'c', " + id + ")");
 }
 
+// Leave a log that was loaded in one go and settled, all but one event near its end: that of a transaction in
+// `late` which has not committed. Returns its xid.
+std::string load_and_settle(Connection& db, Connection& late) {
+    db.exec("insert into events (event_type) select 'e' from generate_series(1, 30000)");
+    late.exec("begin; insert into events (event_type) values ('late')");
+    db.exec("insert into events (event_type) select 'e' from generate_series(1, 10)");
+    while (db.value("select count(*) from baton.poll_outbox('g', 'c', 10000)") != "0")
+        db.exec("select baton.commit_offset('g', 'c', max(upto_id)) from baton.pieces");
+    db.exec("analyze events");
+    pages_of_a_cycle(db);  // fills the caches
+    return late.value("select pg_current_xact_id()");
+}
+
 }  // namespace
 
 TEST_P(OutboxCost, polls_stay_cheap_while_a_long_transaction_keeps_old_row_versions_alive) {
@@ -74,15 +87,31 @@ TEST_P(OutboxCost, an_event_that_commits_late_is_found_without_reading_the_log) 
     const auto url = make_database(GetParam());
     Connection db(url);
     Connection late(url);
-    late.exec("begin; insert into events (event_type) values ('late')");
-    db.exec("insert into events (event_type) select 'e' from generate_series(1, 30000)");
-    while (db.value("select count(*) from baton.poll_outbox('g', 'c', 10000)") != "0")
-        db.exec("select baton.commit_offset('g', 'c', max(upto_id)) from baton.pieces");
-    db.exec("analyze events");
-    pages_of_a_cycle(db);  // fills the caches
+    load_and_settle(db, late);
     late.exec("commit");
     EXPECT_LT(pages_of(db, "select * from baton.poll_outbox('g', 'c')"), 300);
     EXPECT_EQ(db.value("select count(*) from baton.pieces"), "1");
+}
+
+TEST_P(OutboxCost, the_statements_of_a_relay_find_a_late_event_without_reading_the_log) {
+    const auto url = make_database(GetParam());
+    Connection db(url);
+    Connection late(url);
+    const auto xid = load_and_settle(db, late);
+    const auto taken = db.query("select * from baton.take_group('g', 'a relay', '1 min')");
+    const auto text = [&taken](const char* name) { return taken.text(0, taken.column(name)); };
+    late.exec("commit");
+    db.exec("prepare open as " + text("open_sql"));
+    db.exec("prepare late as " + text("late_sql"));
+    for (const std::string mode : {"force_custom_plan", "force_generic_plan"}) {
+        db.exec("set plan_cache_mode = " + mode);
+        EXPECT_LT(pages_of(db, "execute open(" + text("group_id") + ", 99, " + text("era") + ", '" +
+                                   text("seen") + "')"),
+                  100)
+            << mode;
+        EXPECT_LT(pages_of(db, "execute late('{" + xid + "}', 0, 9223372036854775807, 1000)"), 20) << mode;
+    }
+    EXPECT_EQ(db.query("execute late('{" + xid + "}', 0, 9223372036854775807, 1000)").rows(), 1);
 }
 
 TEST_P(OutboxCost, a_poll_with_an_old_snapshot_cannot_lease_what_another_has_leased_since) {

@@ -107,7 +107,7 @@ class Dispatching : public testing::TestWithParam<bool> {
         dispatcher = std::make_unique<Dispatcher>(
             *sink, checkpoint,
             Transformer{[](const Event& event) { return event.event_type != "unwanted"; },
-                        [this](const Event& event, std::vector<Message>& out, std::string&) {
+                        [this](const Event& event, Messages& out, std::string&) {
                             if (event.event_type == "unrenderable") throw Error("cannot be rendered");
                             for (int i = 0; i < parts; ++i) {
                                 Message message;

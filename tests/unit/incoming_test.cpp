@@ -266,9 +266,9 @@ TEST(Incoming, a_malformed_event_passes_filters_and_envelopes_as_it_is) {
     sink.set("envelope", "cloudevents-structured");
     Settings filter("filter");
     filter.set("event_types", std::vector<std::string>{"only.this"});
-    const relay::Transform transform(sink, filter);
+    relay::Transform transform(sink, filter);
     EXPECT_TRUE(transform.wants(*bad.event));
-    std::vector<Message> messages;
+    Messages messages;
     std::string storage;
     transform.render(*bad.event, messages, storage);
     ASSERT_EQ(messages.size(), 1U);

@@ -25,9 +25,10 @@ Event order_placed() {
 
 Names route(const std::string& destination, const Event& event,
             DestinationRules rules = DestinationRules::any) {
-    Names names;
+    Reused<std::string> names;
+    names.push_back("of the event before");
     Router(destination, rules).route(event, names);
-    return names;
+    return {names.begin(), names.end()};
 }
 
 TEST(Template, fields_are_replaced_and_braces_can_be_written) {
@@ -84,9 +85,14 @@ TEST(Router, a_comma_in_another_field_does_not_fan_out) {
 
 TEST(Router, each_message_of_a_fan_out_has_an_id_of_its_own) {
     const Event event = order_placed();
-    EXPECT_EQ(message_id(event, "a", 1), "e1");
-    EXPECT_EQ(message_id(event, "a", 2), "e1#a");
-    EXPECT_EQ(message_id(event, "b", 2), "e1#b");
+    const auto message_id = [&event](std::string_view destination, std::size_t destinations) {
+        std::string id = "the one before";
+        write_message_id(id, event, destination, destinations);
+        return id;
+    };
+    EXPECT_EQ(message_id("a", 1), "e1");
+    EXPECT_EQ(message_id("a", 2), "e1#a");
+    EXPECT_EQ(message_id("b", 2), "e1#b");
 }
 
 TEST(Router, a_value_cannot_make_a_destination_that_the_broker_would_misread) {
@@ -172,9 +178,9 @@ TEST(Transform, renders_one_message_per_destination_with_one_body) {
     auto settings = sink_settings("kafka");
     settings.set("topic", "a,{topic}");
     settings.set("envelope", "json");
-    const relay::Transform transform(settings, relay::Settings("filter"));
+    relay::Transform transform(settings, relay::Settings("filter"));
     const Event event = order_placed();
-    std::vector<Message> messages;
+    Messages messages;
     std::string storage;
     transform.render(event, messages, storage);
     ASSERT_EQ(messages.size(), 2U);
@@ -188,10 +194,10 @@ TEST(Transform, renders_one_message_per_destination_with_one_body) {
 TEST(Transform, an_event_that_cannot_be_rendered_leaves_no_message) {
     auto settings = sink_settings("kafka");
     settings.set("envelope", "cloudevents");
-    const relay::Transform transform(settings, relay::Settings("filter"));
+    relay::Transform transform(settings, relay::Settings("filter"));
     Event event = order_placed();
     event.event_type.reset();
-    std::vector<Message> messages;
+    Messages messages;
     std::string storage;
     EXPECT_THROW(transform.render(event, messages, storage), RenderError);
     EXPECT_TRUE(messages.empty());
