@@ -25,3 +25,14 @@ select id, event_type, payload from taken;
 select id, state from baton.fail_events('couriers', 'courier-1', array[2]::bigint[], 'nobody at home',
                                         lease_token => (select lease_token from taken limit 1));
 select baton.commit_offset('couriers', 'courier-1', 1, (select lease_token from taken limit 1));
+
+-- Where the work is in this database too, do it in one transaction with the settling: then it happens exactly once. Settle with
+-- commit_events(), which settles all that was handled or, when the lease was lost meanwhile, raises BT001 and undoes the work.
+insert into shipment_events (event_type, aggregate_id, payload) values ('shipment.ready', '4', '{"shipment": 4}');
+create table visits (shipment int);
+begin;
+create temp table batch on commit drop as select * from baton.poll_outbox('couriers', 'courier-1');
+insert into visits select (payload ->> 'shipment')::int from batch;
+select baton.commit_events('couriers', 'courier-1', array_agg(id), min(lease_token::text)::uuid) from batch;
+commit;
+select * from visits;

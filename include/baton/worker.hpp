@@ -52,6 +52,9 @@ struct WorkOptions {
     // once; this is for retries that fall due, and for inboxes.
     std::chrono::milliseconds idle{500};
 
+    // Of an inbox with priorities: the one tier that this worker takes from; empty: the earliest due of all.
+    std::string tier = {};
+
     // Called from the worker's thread, and for connection_lost also from that of the second connection. Must
     // not throw.
     std::function<void(const Incident&)> on_incident = {};

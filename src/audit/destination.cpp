@@ -48,7 +48,7 @@ class FileDestination final : public Destination {
 
 Destination::Values Destination::source_values() const {
     throw UsageError("the way in from here cannot be audited",
-                     "audit one of: kafka, nats, rabbitmq, redis, sqs");
+                     "audit one of: http, kafka, nats, rabbitmq, redis, sqs");
 }
 
 std::unique_ptr<Destination> make_file_destination(Place place) {

@@ -1,4 +1,4 @@
-// A webhook receiver of the auditor's own.
+// A webhook receiver of the auditor's own; on the way in, the address of a pipeline's.
 
 #include <httplib.h>
 
@@ -19,12 +19,15 @@ class HttpDestination final : public Destination {
     explicit HttpDestination(const Place& place)
         : port_(static_cast<int>(place.reader.number("port", 0))),
           path_("/" + place.name),
-          base_(place.sink.text("url", "")) {
-        if (port_ == 0) port_ = find_free_port();
+          base_(place.sink.text("url", place.reader.text("url", ""))),
+          way_in_(place.sink.has("listen")) {
+        if (way_in_ && base_.empty()) base_ = "http://" + place.sink.text("listen");
+        if (port_ == 0 && !way_in_) port_ = find_free_port();
     }
     ~HttpDestination() override { stop(); }
 
     void create() override {
+        if (way_in_) return;
         server_.Post(path_, [this](const httplib::Request& request, httplib::Response& response) {
             take(request);
             response.status = 204;
@@ -36,6 +39,8 @@ class HttpDestination final : public Destination {
         const std::string base = base_.empty() ? "http://127.0.0.1:" + std::to_string(port_) : base_;
         return {{"url", base + path_}, {"allow_private", true}};
     }
+    Values source_values() const override { return {{"path", path_}}; }
+    std::string publish_to() const override { return base_ + path_; }
     std::vector<Received> follow(std::chrono::milliseconds patience) override {
         std::unique_lock lock(mutex_);
         came_.wait_for(lock, patience, [this] { return followed_ < all_.size(); });
@@ -71,6 +76,7 @@ class HttpDestination final : public Destination {
     int port_;
     std::string path_;
     std::string base_;
+    bool way_in_;
     httplib::Server server_;
     std::thread thread_;
     std::mutex mutex_;

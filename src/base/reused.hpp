@@ -17,8 +17,7 @@ class Reused {
     Reused() = default;
     Reused(std::initializer_list<T> items) : items_(items), size_(items.size()) {}
     Reused(const Reused& other) : items_(other.begin(), other.end()), size_(other.size_) {}
-    Reused(Reused&& other) noexcept
-        : items_(std::move(other.items_)), size_(std::exchange(other.size_, 0)) {}
+    Reused(Reused&& other) noexcept : items_(std::move(other.items_)), size_(std::exchange(other.size_, 0)) {}
     Reused& operator=(Reused other) noexcept {
         std::swap(items_, other.items_);
         std::swap(size_, other.size_);

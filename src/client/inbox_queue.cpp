@@ -11,7 +11,7 @@ constexpr const char* claim_sql =
     "select event_id, event_type, source, aggregate_id, payload, headers, trace_id, "
     "(extract(epoch from received_at) * 1000000)::bigint, sequence_num, attempt, lease_token, "
     "coalesce(headers ->> 'schema-version', headers ->> 'schema_version') "
-    "from baton.claim_inbox($1, $2, $3, $4)";
+    "from baton.claim_inbox($1, $2, $3, $4, nullif($5, ''))";
 
 enum Place {
     event_id,
@@ -68,8 +68,8 @@ class InboxQueue final : public Queue {
     void open(Connection&) override {}
 
     Batch take(Connection& db) override {
-        const auto rows =
-            db.query(claim_sql, {options_.name, options_.worker, options_.batch, options_.lease_seconds});
+        const auto rows = db.query(claim_sql, {options_.name, options_.worker, options_.batch,
+                                               options_.lease_seconds, options_.tier});
         Batch batch;
         if (rows.empty()) return batch;
         batch.token = rows.text(0, lease_token);

@@ -67,6 +67,7 @@ struct QueueOptions {
     std::string worker;  // who takes the leases
     int batch;
     int lease_seconds;
+    std::string tier = {};  // of an inbox with priorities
 };
 
 std::unique_ptr<Queue> make_group_queue(QueueOptions options);

@@ -31,12 +31,17 @@ void check(const std::string& what, const std::string& name, WorkOptions& option
 }
 
 client::QueueOptions queue_options(std::string name, const WorkOptions& options) {
-    return {options.conninfo, std::move(name), options.name, options.batch,
-            static_cast<int>(options.lease.count())};
+    return {options.conninfo,
+            std::move(name),
+            options.name,
+            options.batch,
+            static_cast<int>(options.lease.count()),
+            options.tier};
 }
 
 std::unique_ptr<client::Engine> make_group_engine(std::string group, WorkOptions options, Handler handler) {
     check("a group", group, options);
+    if (!options.tier.empty()) throw UsageError("a group has no tiers", "leave tier empty");
     auto queue = client::make_group_queue(queue_options(std::move(group), options));
     return std::make_unique<client::Engine>(std::move(queue), std::move(options), std::move(handler));
 }

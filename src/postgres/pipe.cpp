@@ -82,8 +82,8 @@ void Pipe::pump() {
         if (left < 0) fail(handle);
         unsent_ = left > 0;
     }
-    // The library reads a small piece at a time. What TLS has decrypted and not yet given out, two such pieces
-    // at most, does not show at the socket.
+    // The library reads a small piece at a time. What TLS has decrypted and not yet given out, two such
+    // pieces at most, does not show at the socket.
     int hidden = PQsslInUse(handle) != 0 ? 2 : 0;
     for (int more = 1; more > 0 || hidden-- > 0;) {
         if (PQconsumeInput(handle) == 0) fail(handle);

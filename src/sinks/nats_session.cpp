@@ -1,6 +1,7 @@
 #include "sinks/nats_session.hpp"
 
 #include <bit>
+#include <deque>
 #include <map>
 #include <sstream>
 
@@ -85,7 +86,21 @@ NatsOptionsPtr make_nats_options(const NatsOptions& options) {
 struct NatsSession::Shared {
     std::mutex mutex;
     std::condition_variable changed;
-    std::unordered_map<natsMsg*, std::pair<std::uint64_t, std::string>> flying;  // ticket, subject
+    struct Flight {
+        std::uint64_t ticket;
+        std::string subject;
+        std::uint64_t number;  // a message's address may be that of an earlier one
+    };
+    struct Due {
+        std::chrono::steady_clock::time_point time;
+        natsMsg* message;
+        std::uint64_t number;
+    };
+    std::unordered_map<natsMsg*, Flight> flying;
+    // When an answer is overdue. The library could tell, but then it remembers every message until that time,
+    // answered or not.
+    std::deque<Due> due;
+    std::uint64_t flights = 0;
     std::vector<NatsAnswer> answers;
     std::set<std::string> forbidden;  // subjects
     std::string error;
@@ -116,6 +131,21 @@ struct NatsSession::Shared {
     void forget() const {
         const std::lock_guard lock(registry_mutex());
         registry().erase(id);
+    }
+
+    // Report what has not been answered in time. Those that were answered are skipped here.
+    void give_up_overdue(std::vector<NatsAnswer>& late) {
+        const auto now = std::chrono::steady_clock::now();
+        for (; !due.empty(); due.pop_front()) {
+            const auto found = flying.find(due.front().message);
+            if (found == flying.end() || found->second.number != due.front().number) continue;
+            if (now < due.front().time) return;
+            const Flight& flight = found->second;
+            late.push_back({flight.ticket, flight.subject, NATS_TIMEOUT, 0, natsStatus_GetText(NATS_TIMEOUT),
+                            forbidden.contains(flight.subject)});
+            if (late.back().not_permitted) late.back().words = error;
+            flying.erase(found);
+        }
     }
 };
 
@@ -152,7 +182,7 @@ void NatsSession::on_ack(jsCtx*, natsMsg* message, jsPubAck*, jsPubAckErr* error
     if (const auto shared = Shared::find(id)) {
         const std::lock_guard lock(shared->mutex);
         if (const auto found = shared->flying.find(message); found != shared->flying.end()) {
-            NatsAnswer answer{found->second.first, found->second.second, NATS_OK, 0, {}, false};
+            NatsAnswer answer{found->second.ticket, found->second.subject, NATS_OK, 0, {}, false};
             if (error != nullptr) {
                 answer.status = error->Err;
                 answer.code = static_cast<int>(error->ErrCode);
@@ -217,12 +247,11 @@ natsStatus NatsSession::publish(const Message& message) {
     natsMsg* const name = made;
     {
         const std::lock_guard lock(shared_->mutex);
-        shared_->flying[name] = {message.ticket, message.destination};
+        const std::uint64_t number = ++shared_->flights;
+        shared_->flying[name] = {message.ticket, message.destination, number};
+        shared_->due.push_back({std::chrono::steady_clock::now() + ack_timeout_, name, number});
     }
-    jsPubOptions options;
-    jsPubOptions_Init(&options);
-    options.MaxWait = ack_timeout_.count();
-    status = js_PublishMsgAsync(jetstream_, &made, &options);
+    status = js_PublishMsgAsync(jetstream_, &made, nullptr);
     if (status != NATS_OK) {
         const std::lock_guard lock(shared_->mutex);
         shared_->flying.erase(name);
@@ -243,9 +272,11 @@ std::vector<NatsAnswer> NatsSession::take(milliseconds patience) {
                               [this] { return !shared_->answers.empty() || shared_->closed; });
     std::vector<NatsAnswer> answers = std::move(shared_->answers);
     shared_->answers.clear();
+    shared_->give_up_overdue(answers);
     if (shared_->closed) {
-        for (const auto& [message, entry] : shared_->flying)
-            answers.push_back({entry.first, entry.second, NATS_CONNECTION_CLOSED, 0, shared_->error, false});
+        for (const auto& [message, flight] : shared_->flying)
+            answers.push_back(
+                {flight.ticket, flight.subject, NATS_CONNECTION_CLOSED, 0, shared_->error, false});
         shared_->flying.clear();
     }
     return answers;

@@ -38,6 +38,8 @@ std::string lower(std::string text) {
     return text;
 }
 
+constexpr std::array<std::string_view, 4> encodings{"identity", "gzip", "deflate", "br"};
+
 // HTTP's own, the server's notes, and what becomes something of its own.
 bool is_of_http(const std::string& name) {
     static constexpr std::array<std::string_view, 18> own{"accept",
@@ -168,6 +170,12 @@ void HttpFeed::handle(const httplib::Request& request, httplib::Response& respon
     auto pending = std::make_shared<Pending>();
     pending->path = request.path;
     for (const auto& [name, value] : request.headers) pending->headers.emplace_back(lower(name), value);
+    // The library undoes those that it knows, refuses some, and passes on what it has never heard of.
+    const std::string encoding = lower(std::string(pending->header("content-encoding")));
+    if (!encoding.empty() && std::ranges::find(encodings, encoding) == encodings.end())
+        return answer(response, 415, "the body's Content-Encoding cannot be undone: send it as it is");
+    if (request.body.size() > options_.max_body)
+        return answer(response, 413, "the body is too large when it is unpacked");
     const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
     switch (check_.judge([&](std::string_view name) { return pending->header(name); }, request.body, now)) {
         case WebhookCheck::Answer::unreadable:

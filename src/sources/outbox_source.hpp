@@ -116,8 +116,8 @@ class OutboxSource final : public relay::Feed {
     std::optional<Clock::time_point> parked_due_;
     std::uint64_t parks_ = 0;  // calls of settle() with failures that were sent to the server
     Clock::time_point renew_at_{};
-    Clock::time_point write_at_{};  // not before then are positions written again
-    std::size_t writing_ = 0;       // notes that are under way to the server
+    Clock::time_point write_at_{};    // not before then are positions written again
+    std::size_t writing_ = 0;         // notes that are under way to the server
     std::uint64_t parked_batch_ = 0;  // the parked batch at hand
     std::size_t parked_done_ = 0;
 

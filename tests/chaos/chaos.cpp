@@ -139,8 +139,14 @@ audit::Report audit_stand(const std::string& name) {
     plan.db = database.url;
     plan.relay_db = database.relay_url();
     plan.program = program_file();
-    plan.sink = way_in ? stand->source() : stand->sink();
-    plan.reader = stand->reader();
+    // The way in from PostgreSQL is that from an outbox elsewhere: the relay lives where its inbox is.
+    const bool from_outbox = way_in && stand->source().empty();
+    plan.sink = way_in && !from_outbox ? stand->source() : stand->sink();
+    plan.reader = way_in ? stand->publisher() : stand->reader();
+    if (from_outbox) {
+        plan.pipeline = {{"source.type", "postgres"}, {"source.url", plan.relay_db}};
+        plan.relay_db = stand->home();
+    }
     plan.duration = seconds_per_sink();
     plan.keep = std::getenv("BATON_KEEP") != nullptr;
     plan.relays = 2;
@@ -151,7 +157,7 @@ audit::Report audit_stand(const std::string& name) {
     plan.faults = all_faults(*stand, database, clock);
     plan.fault_interval = 1s;
     plan.tell = [&name](const std::string& what) { std::cerr << name << ": " << what << std::endl; };
-    auto report = way_in ? audit::audit_way_in(plan) : audit::run_audit(plan);
+    auto report = way_in && !from_outbox ? audit::audit_way_in(plan) : audit::run_audit(plan);
     report.sink = name;
     return report;
 }
@@ -170,7 +176,7 @@ std::string row(const audit::Report& report) {
 int run(std::vector<std::string> names) {
     if (names.empty()) {
         names = stand_names();
-        for (const auto* broker : {"kafka", "nats", "rabbitmq", "redis", "sqs"})
+        for (const auto* broker : {"http", "kafka", "nats", "postgres", "rabbitmq", "redis", "sqs"})
             names.push_back(broker + std::string("-in"));
     }
     std::string page =

@@ -161,10 +161,20 @@ class HttpStand final : public Stand {
                 {"timeout", "2s"}};
     }
     Values reader() override { return {{"port", std::int64_t{port_}}}; }
+    Values source() override {
+        return {{"type", "http"}, {"listen", at(port_)}, {"secret", secret}, {"answer_timeout", "3s"}};
+    }
+    Values publisher() override {
+        return {{"url", "http://" + at(proxy_.port())},
+                {"secret", secret},
+                {"connect_timeout", "1s"},
+                {"timeout", "4s"}};
+    }
     bool has_server() const override { return false; }
     Proxy* proxy() override { return &proxy_; }
 
   private:
+    static constexpr const char* secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
     int port_;
     Proxy proxy_;
 };
@@ -177,6 +187,7 @@ class PostgresStand final : public Stand {
     }
     Values sink() override { return {{"type", "postgres"}, {"url", url(proxy_.port())}, {"timeout", "2s"}}; }
     Values reader() override { return {{"url", url(cluster_.server().port())}}; }
+    std::string home() override { return url(cluster_.server().port()); }
     void kill_server() override { cluster_.server().kill_hard(); }
     void start_server() override { cluster_.server().start(); }
     Proxy* proxy() override { return &proxy_; }

@@ -18,12 +18,16 @@ class Stand {
     // The way of the relay's sink, through the proxy, and the auditor's own.
     virtual Values sink() = 0;
     virtual Values reader() { return {}; }
-    // The way of a relay's source, where this broker can be one; empty where it cannot.
+    // The way of a relay's source, where this broker can be one, and that of those who publish for it; empty
+    // where it cannot.
     virtual Values source() { return {}; }
+    virtual Values publisher() { return reader(); }
+    // A database at the stand that a relay can live in; empty where there is none.
+    virtual std::string home() { return {}; }
 
-    // Kill the server hard and start it again on its data; a stand without a server leaves these alone.
     // Events per second that its server can take for long.
     virtual double rate() const { return 400; }
+    // Kill the server hard and start it again on its data; a stand without a server leaves these alone.
     virtual bool has_server() const { return true; }
     virtual void kill_server() {}
     virtual void start_server() {}

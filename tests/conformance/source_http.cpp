@@ -12,6 +12,8 @@
 #include "sinks/encoding.hpp"
 #include "sinks/webhook_signature.hpp"
 #include "sources/registry.hpp"
+#include "support/certificate.hpp"
+#include "support/program.hpp"
 #include "support/webhook_receiver.hpp"
 
 namespace baton::test {
@@ -19,6 +21,7 @@ namespace baton::test {
 namespace {
 
 using namespace std::chrono_literals;
+using namespace std::string_literals;
 using nlohmann::json;
 
 const std::string secret = "whsec_" + sinks::base64_encode(std::string(32, 's'));
@@ -206,6 +209,10 @@ class WebhookSource : public testing::Test {
         const std::lock_guard lock(mutex_);
         return ids_;
     }
+    std::string last_payload() {
+        const std::lock_guard lock(mutex_);
+        return last_payload_;
+    }
 
     int port_ = find_free_port();
     relay::Settings settings_{"source"};
@@ -221,6 +228,7 @@ class WebhookSource : public testing::Test {
         ids_.emplace_back(event.event_id);
         last_headers_ = event.headers.value_or("");
         last_topic_ = event.topic.value_or("");
+        last_payload_ = event.payload.value_or("");
     }
 
     std::shared_ptr<const sources::BrokerSource> source_;
@@ -229,8 +237,24 @@ class WebhookSource : public testing::Test {
     std::atomic<bool> ended_{false};
     std::mutex mutex_;
     std::vector<std::string> ids_;
+    std::string last_payload_;
     std::vector<relay::BatchPtr> batches_;
 };
+
+std::uint32_t crc32(const std::string& bytes) {
+    std::uint32_t crc = ~0U;
+    for (const char c : bytes) {
+        crc ^= static_cast<unsigned char>(c);
+        for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1U) ^ ((crc & 1U) != 0 ? 0xEDB88320U : 0U);
+    }
+    return ~crc;
+}
+
+std::string little_endian(std::uint32_t value) {
+    std::string bytes;
+    for (int i = 0; i < 4; ++i) bytes += static_cast<char>(value >> (8U * static_cast<unsigned>(i)) & 0xFFU);
+    return bytes;
+}
 
 httplib::Headers signed_headers(const std::string& id, const std::string& body, std::time_t time,
                                 const std::string& by = secret) {
@@ -313,6 +337,39 @@ TEST_F(WebhookSource, whatever_is_not_for_it_is_refused_before_it_is_kept) {
     EXPECT_TRUE(ids().empty());
     EXPECT_EQ(post({}, std::string(1000, 'x')), 204);
     EXPECT_EQ(post({{"webhook-id", "empty"}}, ""), 204);
+}
+
+TEST_F(WebhookSource, a_compressed_body_is_kept_as_it_was_and_one_that_cannot_be_read_is_refused) {
+    settings_.set("auth", "none");
+    start();
+    const std::string body = R"({"order": 1})";
+    const std::string gzipped = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03"s + "\x01\x0c\x00\xf3\xff"s + body +
+                                little_endian(crc32(body)) +
+                                little_endian(static_cast<std::uint32_t>(body.size()));
+    EXPECT_EQ(post({{"webhook-id", "a"}, {"Content-Encoding", "gzip"}}, gzipped), 204);
+    EXPECT_EQ(last_payload(), body);
+    EXPECT_EQ(post({{"webhook-id", "b"}, {"Content-Encoding", "zstd"}}, "whatever"), 415);
+    EXPECT_EQ(post({{"webhook-id", "c"}, {"Content-Encoding", "gzip"}}, "no gzip"), 400);
+    EXPECT_EQ(post({{"webhook-id", "d"}, {"Content-Encoding", "identity"}}, body), 204);
+    EXPECT_EQ(ids(), (std::vector<std::string>{"a", "d"}));
+}
+
+TEST_F(WebhookSource, tls_is_spoken_where_there_is_a_certificate) {
+    const TemporaryFolder folder;
+    const auto certificate = make_certificate(folder.path());
+    settings_.set("auth", "none");
+    settings_.set("tls_cert", certificate.cert.string());
+    settings_.set("tls_key", certificate.key.string());
+    start();
+    httplib::SSLClient client("localhost", port_);
+    client.set_ca_cert_path(certificate.cert.c_str());
+    client.enable_server_certificate_verification(true);
+    const auto answer = client.Post("/hooks/a", {{"webhook-id", "a"}}, "{}", "application/json");
+    ASSERT_TRUE(answer) << httplib::to_string(answer.error());
+    EXPECT_EQ(answer->status, 204);
+    EXPECT_EQ(ids(), std::vector<std::string>{"a"});
+    const auto plain = client_.Post("/hooks/a", {{"webhook-id", "b"}}, "{}", "application/json");
+    EXPECT_FALSE(plain && plain->status == 204) << "nothing is taken in the clear";
 }
 
 TEST_F(WebhookSource, too_many_at_once_are_told_to_come_again) {

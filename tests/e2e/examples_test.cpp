@@ -80,6 +80,7 @@ TEST_P(Examples, the_sql_ones_run_and_show_what_they_say) {
               std::string::npos)
         << outbox.output;
     EXPECT_NE(outbox.output.find("2|retry"), std::string::npos) << outbox.output;
+    EXPECT_NE(outbox.output.find("\n4\n"), std::string::npos) << outbox.output;
     const auto inbox = run_psql(examples / "sql/inbox.sql");
     EXPECT_EQ(inbox.exit_code, 0) << inbox.errors;
     EXPECT_NE(inbox.output.find("new\nduplicate\nnew"), std::string::npos) << inbox.output;

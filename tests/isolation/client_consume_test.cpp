@@ -471,3 +471,31 @@ TEST_P(Consuming, a_consumer_needs_no_more_than_the_consumers_role) {
     auto work = worker([](baton::Transaction& tx, const Delivery& d) { take_effect(tx, d); }, with);
     EXPECT_EQ(work->drain(), 2U);
 }
+
+TEST(Tiers, a_worker_of_one_tier_leaves_the_others_alone) {
+    const auto url = shared_cluster(Form::extension).fresh_database();
+    Connection db(url);
+    db.exec("select baton.create_inbox('work'); select baton.enable_inbox_priority('work')");
+    db.exec(
+        "select baton.receive('work', n::text, 'thing', '{}', priority => case when n % 2 = 0 then 1 else 9 "
+        "end) "
+        "from generate_series(1, 10) n");
+    const auto tier = db.value(
+        "select t ->> 'name' from baton.inboxes, jsonb_array_elements(priority_tiers) t where 1 between "
+        "(t ->> 'min')::int and (t ->> 'max')::int");
+    baton::InboxWorker worker("work", {.conninfo = url, .tier = tier},
+                              [](baton::Transaction&, const Delivery& message) {
+                                  if (std::stoi(message.id.str()) % 2 == 1) throw std::runtime_error("mine?");
+                              });
+    {
+        std::jthread thread([&worker](std::stop_token stop) { worker.run(stop); });
+        wait_until("its tier is done", [&] { return worker.counts().handled >= 5; });
+        std::this_thread::sleep_for(700ms);  // it looks again
+    }
+    EXPECT_EQ(worker.counts().handled, 5U);
+    EXPECT_EQ(worker.counts().failed, 0U);
+    EXPECT_EQ(db.value("select count(*) from pending_work"), "5");
+    EXPECT_THROW(baton::GroupConsumer("g", {.conninfo = url, .tier = tier},
+                                      [](baton::Transaction&, const Delivery&) {}),
+                 baton::UsageError);
+}
