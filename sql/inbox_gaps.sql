@@ -1,27 +1,21 @@
 -- Missing sequences of ordered inboxes, and switching order on and off.
 
 -- Write the query of gaps_<inbox>: before the first unfinished message, between two, and right after what was
--- processed. A gap is as old as the first message that came after it in sequence. Counting tells cheaply which
--- aggregates have gaps at all; only those are looked at message by message.
+-- processed. A gap is as old as the first message that came after it in sequence. One walk along the index of
+-- unfinished messages; what was processed last is looked up only where a message may stand behind a gap.
 create function baton.inbox_gaps_query(it baton.inboxes)
 returns text
 language sql stable
 as $$
     select format($query$
-        with recursive %1$s
-        select h.aggregate, g.previous + 1 as expected, g.found, extract(epoch from clock_timestamp() - g.known_since)::float8 as gap_age_sec
-          from heads h
-          cross join lateral (select coalesce((select s.last_sequence from baton.inbox_sequences s
-                                                where s.inbox = %2$s and s.aggregate = h.aggregate), 0) as last offset 0) s
-          cross join lateral (select count(distinct t.%3$I) as present, max(t.%3$I) as top from %4$s t where %5$s offset 0) c
-          cross join lateral (select t.%3$I::bigint as found, lead(t.%3$I::bigint, 1, s.last) over w as previous,
-                                     min(t.%6$I) over (w rows unbounded preceding) as known_since
-                                from %4$s t where %5$s window w as (order by t.%3$I desc)) g
-         where c.present < c.top - s.last and g.found > g.previous + 1$query$,
-        baton.inbox_heads_sql(it, 'heads'), it.id, it.sequence_column, it.relation,
-        format('%s and hashtextextended(t.%I::text, 0) = h.h and t.%2$I::text = h.aggregate and t.%I > s.last',
-               baton.inbox_ordered_condition(it, 't.'), it.aggregate_id_column, it.sequence_column),
-        it.received_at_column)
+        select g.aggregate, greatest(g.previous, s.last_sequence, 0) + 1 as expected, g.found,
+               extract(epoch from clock_timestamp() - g.known_since)::float8 as gap_age_sec
+          from (select t.%1$I::text as aggregate, t.%2$I::bigint as found, lead(t.%2$I::bigint) over w as previous, min(t.%3$I) over w as known_since
+                  from %4$s t where %5$s
+                window w as (partition by hashtextextended(t.%1$I::text, 0), t.%1$I::text order by t.%2$I desc rows unbounded preceding)) g
+          left join baton.inbox_sequences s on s.inbox = %6$s and s.aggregate = g.aggregate
+         where g.found > coalesce(g.previous, 0) + 1 and g.found > greatest(g.previous, s.last_sequence, 0) + 1$query$,
+        it.aggregate_id_column, it.sequence_column, it.received_at_column, it.relation, baton.inbox_ordered_condition(it, 't.'), it.id)
 $$;
 comment on function baton.inbox_gaps_query(baton.inboxes) is 'query behind gaps_<inbox>';
 

@@ -14,7 +14,7 @@
 //   connect_timeout  of a check, 10s
 //   [properties]     any property of librdkafka: sasl.mechanism, security.protocol, compression.type, ...;
 //   those on which
-//                    delivery rests cannot be set. Where topics have a max.message.bytes below 128 kB, set
+//                    delivery rests cannot be set. Where topics have a max.message.bytes below 1 MB, set
 //                    batch.size below it: brokers refuse a whole batch, not one message.
 
 #include <memory>

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "cli/pipeline_parts.hpp"
 #include "relay/config.hpp"
 
@@ -25,6 +28,35 @@ const std::string smallest =
     "[[pipeline]]\nname = \"a\"\n[pipeline.source]\noutbox = \"orders\"\n[pipeline.sink]\ntype = \"null\"\n";
 
 }  // namespace
+
+// The blocks of a page that are fenced as TOML.
+std::vector<std::string> toml_blocks(const std::filesystem::path& page) {
+    std::ifstream file(page);
+    std::vector<std::string> blocks;
+    bool inside = false;
+    for (std::string line; std::getline(file, line);) {
+        if (line == "```toml") blocks.emplace_back();
+        if (inside && line != "```") blocks.back() += line + "\n";
+        inside = line == "```toml" || (inside && line != "```");
+    }
+    return blocks;
+}
+
+TEST(Config, what_the_docs_show_is_a_pipeline) {
+    for (const auto* name : {"PAYMENTS_DB", "ORDERS_DB"}) ::setenv(name, "dbname=shop", 0);
+    int pipelines = 0;
+    for (const auto& page : std::filesystem::directory_iterator(BATON_DOCS)) {
+        if (page.path().extension() != ".md") continue;
+        for (const auto& block : toml_blocks(page.path())) {
+            if (block.find("[[pipeline]]") == std::string::npos) continue;  // a part of one
+            for (const auto& pipeline : parse_config(block, page.path().filename().string()).pipelines) {
+                EXPECT_NO_THROW(cli::make_parts(pipeline, {"", "owner"})) << page.path() << "\n" << block;
+                ++pipelines;
+            }
+        }
+    }
+    EXPECT_GE(pipelines, 4);
+}
 
 TEST(Config, the_smallest_file_is_enough) {
     EXPECT_EQ(complaint(smallest), "nothing");
