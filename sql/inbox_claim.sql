@@ -116,6 +116,7 @@ returns table (event_id text, event_type text, source text, aggregate_id text, p
                received_at timestamptz, sequence_num bigint, attempt int, lease_token uuid, leased_until timestamptz)
 language plpgsql
 security definer set search_path = pg_catalog, pg_temp
+set jit = off  -- a few rows, whatever a large history makes the planner expect
 as $$
 declare
     it baton.inboxes := baton.need_inbox(inbox, path);
