@@ -267,7 +267,7 @@ void Dispatcher::take(const Delivery& delivery, Time now) {
         if (part < 64) it.delivered_parts |= 1ULL << part;
     } else {
         it.failed = true;
-        it.refusal = std::make_unique<Refusal>(delivery.error, std::nullopt);
+        it.refusal = std::make_unique<Refusal>(Refusal{delivery.error, {}});
         if (delivery.verdict == Verdict::rejected) {
             it.rejected = policy_.on_poison != OnPoison::retry;
             if (!it.rejected) trouble_ = delivery.error;
