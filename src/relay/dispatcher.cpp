@@ -1,6 +1,7 @@
 #include "relay/dispatcher.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace baton::relay {
 
@@ -263,6 +264,7 @@ void Dispatcher::take(const Delivery& delivery, Time now) {
         openings_ = 0;
         open_until_.reset();
         probing_ = false;
+        if (was_down_) welcome_back(now);
         if (!trouble_.empty()) trouble_.clear();
         if (part < 64) it.delivered_parts |= 1ULL << part;
     } else {
@@ -287,7 +289,20 @@ void Dispatcher::take(const Delivery& delivery, Time now) {
 void Dispatcher::open_circuit(Time now) {
     if (open_until_ && !probing_) return;
     probing_ = false;
+    was_down_ = true;
     open_until_ = now + policy_.breaker.delay(++openings_, random_);
+}
+
+// Let the lanes go on that waited for the sink.
+void Dispatcher::welcome_back(Time now) {
+    was_down_ = false;
+    for (auto next = lanes_.begin(); next != lanes_.end();) {
+        const auto at = next++;
+        const auto when = std::exchange(at->second.when_back, std::nullopt);
+        if (!when) continue;
+        at->second.not_before = *when;
+        offer(at, now);
+    }
 }
 
 // All messages of an event have come back.
@@ -323,7 +338,9 @@ void Dispatcher::retry(Ref ref, std::string_view name, Time now) {
     ++counts_.retried;
     Lane& its = lane(name);
     // Those behind a failed one fail with it: that is not their fault either.
-    if (progress_ != it.progress && (its.waiting.empty() || ref < its.waiting.front())) ++it.attempts;
+    const bool to_count = progress_ != it.progress && (its.waiting.empty() || ref < its.waiting.front());
+    if (to_count) ++it.attempts;
+    its.when_back = to_count ? std::nullopt : std::optional(now + it.refusal->retry_after.value_or(0ms));
     it.progress = progress_;
     const auto to_blame = [&] {
         return it.attempts >= policy_.attempts ||

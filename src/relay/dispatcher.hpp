@@ -10,7 +10,8 @@
 // is up; so after the same number of tries the sink itself is asked (Sink::check), and where it answers the
 // event is to blame. An event that used up its attempts is parked; in an ordered group those of its key
 // behind it too. Circuit breaker. After several failures in a row nothing is sent for a while, then one
-// message as a probe.
+// message as a probe. Once something is delivered again, the keys that waited for nothing but the sink go on
+// at once: their backoff would only let the position stand still while others go ahead.
 //
 // One thread. Time comes in as an argument, so that tests need not wait.
 
@@ -143,6 +144,9 @@ class Dispatcher {
         std::size_t flying = 0;
         bool failed = false;  // waits until nothing of it flies, then begins again
         Time not_before{};
+        // It waits because the sink was down, not because of its own event: when it may go once the sink is
+        // back.
+        std::optional<Time> when_back;
         bool queued = false;  // in ready_
     };
     // A key whose events are parked, and that therefore may not be sent from batches that were read before.
@@ -188,6 +192,7 @@ class Dispatcher {
     void fail(Ref ref, std::string error, Failure::Kind kind);
     void hold_back(Ref ref);
     void open_circuit(Time now);
+    void welcome_back(Time now);
 
     void start_tracking();
     void stop_tracking(Time now);
@@ -226,6 +231,7 @@ class Dispatcher {
     unsigned failures_in_a_row_ = 0;
     unsigned openings_ = 0;
     std::optional<Time> open_until_;
+    bool was_down_ = false;  // the circuit was open since something was delivered last
     bool probing_ = false;
     std::uint64_t progress_ = 0;  // messages delivered
     double tokens_ = 0;

@@ -102,7 +102,7 @@ class Dispatching : public testing::TestWithParam<bool> {
   protected:
     void begin(bool keeps_order) {
         sink = std::make_unique<ScriptedSink>(keeps_order);
-        policy.backoff = {10ms, 10ms};
+        policy.backoff = backoff;
         policy.breaker = {1s, 8s};
         dispatcher = std::make_unique<Dispatcher>(
             *sink, checkpoint,
@@ -156,6 +156,7 @@ class Dispatching : public testing::TestWithParam<bool> {
     std::unique_ptr<ScriptedSink> sink;
     NotedCheckpoint checkpoint;
     Policy policy;
+    Backoff backoff{10ms, 10ms};
     std::unique_ptr<Dispatcher> dispatcher;
     Dispatcher::Time now{1000s};
     std::uint64_t batches = 0;
@@ -316,6 +317,34 @@ TEST_P(Dispatching, a_sink_that_takes_nothing_costs_no_event_an_attempt) {
     EXPECT_FALSE(dispatcher->circuit_open());
     EXPECT_EQ(delivered_of('a'), (Ids{"a1", "a2"}));
     EXPECT_EQ(checkpoint.position.second, 4u);
+}
+
+TEST_P(Dispatching, keys_that_waited_for_a_sink_that_was_down_go_as_soon_as_it_is_back) {
+    backoff = {10min, 10min};
+    begin(GetParam());
+    Ids ids;
+    for (char key = 'a'; key <= 'p'; ++key) ids.push_back({key, '1'});
+    dispatcher->add(batch(ids));
+    sink->down = true;
+    run(6);
+    sink->down = false;
+    dispatcher->add(batch({"z1"}));
+    for (int i = 0; i < 3; ++i) dispatcher->step(now += 1ms, 0ms);
+    EXPECT_EQ(sink->delivered.size(), 17u);
+    EXPECT_TRUE(dispatcher->idle());
+}
+
+TEST_P(Dispatching, an_event_that_failed_while_others_went_waits_its_time) {
+    backoff = {10min, 10min};
+    policy.breaker_threshold = 1;
+    begin(GetParam());
+    sink->scripts["a1"] = {Verdict::retry};
+    dispatcher->add(batch({"b1", "a1"}));
+    run(2);
+    dispatcher->add(batch({"c1"}));
+    now += 10s;  // the circuit may be tried again
+    for (int i = 0; i < 3; ++i) dispatcher->step(now += 1ms, 0ms);
+    EXPECT_EQ(sink->delivered, (Ids{"b1", "c1"})) << "it is its own fault, not the sink's";
 }
 
 TEST_P(Dispatching, a_lone_event_that_cannot_go_is_parked_when_the_sink_says_that_it_is_up) {
