@@ -16,7 +16,8 @@ if(BATON_SANITIZE)
   if(BATON_SANITIZE STREQUAL "address")
     set(sanitizer_flags -fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=all)
   endif()
-  target_compile_options(baton_options INTERFACE ${sanitizer_flags})
+  # With sanitizers the compiler takes parts of <regex> for uninitialized.
+  target_compile_options(baton_options INTERFACE ${sanitizer_flags} -Wno-maybe-uninitialized)
   target_link_options(baton_options INTERFACE ${sanitizer_flags})
 endif()
 
