@@ -22,7 +22,7 @@ struct OutboxOptions {
     std::string group;
     std::string owner;                  // this relay's name, unlike any other's
     relay::milliseconds lease{15000};   // how long it takes until another relay may take over from a dead one
-    int batch = 1000;                   // events per read, at most
+    int batch = 2000;                   // events per read, at most
     std::size_t batch_bytes = 4 << 20;  // fewer events are read when these would be larger; one may be
     std::string wake_up = "auto";       // bell, notify or poll
 };

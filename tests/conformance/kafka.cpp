@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <librdkafka/rdkafka.h>
 
 #include <fstream>
 
@@ -60,6 +61,26 @@ class KafkaFixture : public SinkFixture {
     KafkaServer server_;
     int count_ = 0;
 };
+
+// Let a user do everything with every topic.
+void grant_topics(const std::string& broker, const char* user) {
+    std::array<char, 512> words{};
+    rd_kafka_conf_t* conf = rd_kafka_conf_new();
+    rd_kafka_conf_set(conf, "bootstrap.servers", broker.c_str(), words.data(), words.size());
+    rd_kafka_t* admin = rd_kafka_new(RD_KAFKA_PRODUCER, conf, words.data(), words.size());
+    rd_kafka_queue_t* answers = rd_kafka_queue_new(admin);
+    rd_kafka_AclBinding_t* rule = rd_kafka_AclBinding_new(
+        RD_KAFKA_RESOURCE_TOPIC, "*", RD_KAFKA_RESOURCE_PATTERN_LITERAL, user, "*", RD_KAFKA_ACL_OPERATION_ALL,
+        RD_KAFKA_ACL_PERMISSION_TYPE_ALLOW, words.data(), words.size());
+    rd_kafka_CreateAcls(admin, &rule, 1, nullptr, answers);
+    rd_kafka_event_t* answer = rd_kafka_queue_poll(answers, 30'000);
+    ASSERT_NE(answer, nullptr);
+    EXPECT_EQ(rd_kafka_event_error(answer), RD_KAFKA_RESP_ERR_NO_ERROR) << rd_kafka_event_error_string(answer);
+    rd_kafka_event_destroy(answer);
+    rd_kafka_AclBinding_destroy(rule);
+    rd_kafka_queue_destroy(answers);
+    rd_kafka_destroy(admin);
+}
 
 class KafkaSink : public testing::Test {
   protected:
@@ -171,6 +192,46 @@ TEST_F(KafkaSink, tls_and_a_password_are_spoken_and_strangers_are_not_trusted) {
     EXPECT_EQ(audit::read_topic(plain, "safe").size(), 1U);
     settings.set("properties.sasl.password", "wrong");
     EXPECT_THROW(sinks::make_sink(settings)->check(), Error);
+}
+
+// A user without any right gets no producer id, and from then on the library refuses everything.
+TEST_F(KafkaSink, a_fatal_error_of_the_library_is_named_and_overcome_once_its_cause_is_gone) {
+    KafkaServer server;
+    server.settings = {
+        "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users=User:ANONYMOUS",
+        "listener.security.protocol.map=PLAIN:PLAINTEXT,PROXIED:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "listener.name.proxied.sasl.enabled.mechanisms=PLAIN",
+        "listener.name.proxied.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule "
+        "required user_relay=\"secret\";"};
+    server.start();
+    const std::string direct = "127.0.0.1:" + std::to_string(server.port());
+    audit::create_topic({{"bootstrap.servers", direct}}, "guarded", 1);
+    relay::Settings settings("sink");
+    settings.set("type", "kafka");
+    settings.set("brokers", "127.0.0.1:" + std::to_string(server.proxied_port()));
+    settings.set("properties.security.protocol", "SASL_PLAINTEXT");
+    settings.set("properties.sasl.mechanism", "PLAIN");
+    settings.set("properties.sasl.username", "relay");
+    settings.set("properties.sasl.password", "secret");
+    const auto sink = sinks::make_sink(settings);
+    std::vector<Message> messages(200);
+    for (std::size_t i = 0; i < messages.size(); ++i) {
+        messages[i].message_id = "m" + std::to_string(i);
+        messages[i].destination = "guarded";
+        messages[i].key = "k" + std::to_string(i % 4);
+        messages[i].body = "x";
+    }
+    Driver driver(*sink);
+    driver.give(messages);
+    driver.run_until([&] { return driver.retries() >= 3 * messages.size(); });
+    EXPECT_NE(driver.last_error().find("authorization failed"), std::string::npos) << driver.last_error();
+    EXPECT_EQ(driver.delivered(), 0U);
+    grant_topics(direct, "User:relay");
+    driver.run();
+    EXPECT_EQ(driver.delivered(), messages.size());
+    EXPECT_EQ(audit::read_topic({{"bootstrap.servers", direct}}, "guarded").size(), messages.size());
+    EXPECT_EQ(sink->trouble(), "");
 }
 
 TEST_F(KafkaSink, trouble_says_why_nothing_arrives) {

@@ -133,6 +133,30 @@ TEST_F(KafkaSource, a_new_group_may_begin_at_the_end_and_goes_on_from_its_offset
     for (const auto& it : way.arrived()) EXPECT_NE(it.bytes, "old");
 }
 
+// The broker fences the older of two members with one name, and its library gives up for good.
+TEST_F(KafkaSource, a_reader_that_is_fenced_begins_anew_and_nothing_is_lost) {
+    WayIn way(*fixture_, *cluster_);
+    const Table named{{"source.properties.group.instance.id", "the-same"}};
+    way.add_keyed(200);
+    way.publish();
+    const auto first = way.start("one", named);
+    way.wait_for(200);
+    {
+        const auto second = way.start("two", named);
+        wait_until("the first is fenced", [&] {
+            return first->status().error.find("fenced") != std::string::npos;
+        });
+        second->request_stop();
+        second->join();
+    }
+    way.add_keyed(200);
+    way.publish();
+    way.wait_for(400);
+    first->request_stop();
+    first->join();
+    way.expect_all();
+}
+
 TEST_F(KafkaSource, properties_on_which_delivery_rests_cannot_be_set) {
     WayIn way(*fixture_, *cluster_);
     for (const auto& [name, value] : std::map<std::string, std::string>{{"enable.auto.commit", "true"},
