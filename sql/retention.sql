@@ -177,22 +177,28 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     o baton.outboxes;
+    kept baton.outboxes[] := '{}';
     force constant boolean := baton.setting('outbox_force_retention')::boolean;
 begin
     if relation is not null then
         perform baton.find_outbox(relation);
     end if;
+    -- The catalog's row comes before the table, as for whoever drops or alters an outbox: what they are at is left alone.
     for o in select x.* from baton.outboxes x join pg_class c on c.oid = x.relation
-              where (maintain.relation is null or x.relation = maintain.relation) and baton.is_complete(x.relation) loop
-        continue when not pg_try_advisory_xact_lock(hashtext('baton maintenance'), o.outbox_id);
+              where (maintain.relation is null or x.relation = maintain.relation) and baton.is_complete(x.relation)
+                for no key update of x skip locked loop
         perform baton.verify_era(o.relation), baton.rotate_outbox(o), baton.close_partitions(o);
+        kept := kept || o;
+    end loop;
+    delete from baton.idempotency_keys k where k.expires_at < clock_timestamp();
+    perform baton.watch_consumers();
+    -- At last what locks publishers out until the end of the transaction.
+    foreach o in array kept loop
         outbox_name := o.relation::text;
         retired_partitions := baton.retire_outbox(o, force);
         perform baton.watch_storage(o);
         return next;
     end loop;
-    delete from baton.idempotency_keys k where k.expires_at < clock_timestamp();
-    perform baton.watch_consumers();
 end
 $$;
 comment on function baton.maintain(regclass) is 'maintains outboxes; called by run_maintenance()';

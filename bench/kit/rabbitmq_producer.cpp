@@ -100,6 +100,7 @@ std::unique_ptr<Producer> make_rabbitmq_producer(int port, const std::string& qu
 
 void create_rabbitmq_queue(int port, const std::string& queue) {
     amqp_connection_state_t connection = open(port);
+    amqp_queue_delete(connection, 1, bytes(queue), 0, 0);
     amqp_queue_declare(connection, 1, bytes(queue), 0, 1, 0, 0, amqp_empty_table);
     const bool failed = amqp_get_rpc_reply(connection).reply_type != AMQP_RESPONSE_NORMAL;
     close(connection);

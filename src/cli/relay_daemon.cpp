@@ -53,6 +53,29 @@ LogLevel level_of(PipelineState state) {
     return state == PipelineState::retrying ? LogLevel::warning : LogLevel::info;
 }
 
+// A poisoned topic can make thousands of dead events: the log tells of one in ten seconds, and how many
+// others there were since.
+class DeadEventsTold {
+  public:
+    bool is_time() {
+        const auto now = std::chrono::steady_clock::now();
+        if (now >= next_) {
+            next_ = now + 10s;
+            return true;
+        }
+        ++others_;
+        return false;
+    }
+    std::string take_others() {
+        const long others = std::exchange(others_, 0);
+        return others == 0 ? "" : std::to_string(others);
+    }
+
+  private:
+    std::chrono::steady_clock::time_point next_{};
+    long others_ = 0;
+};
+
 }  // namespace
 
 Log make_log(const relay::Config& config, const std::string& given) {
@@ -93,11 +116,20 @@ relay::PipelineParts RelayDaemon::make(const Settings& settings) {
         log_.write(level_of(status.state), sentence(status.state),
                    {{"pipeline", status.name}, {"reason", status.detail}});
     };
-    parts.on_failure = [this, name = parts.name](const relay::Failure& failure) {
+    parts.on_trouble = [this](const PipelineStatus& status) {
+        if (status.trouble.empty())
+            log_.info("events get through again", {{"pipeline", status.name}});
+        else
+            log_.warn("no event gets through", {{"pipeline", status.name}, {"reason", status.trouble}});
+    };
+    parts.on_failure = [this, name = parts.name,
+                        told = DeadEventsTold{}](const relay::Failure& failure) mutable {
         failures_.add(name, std::string(failure.event->event_type.value_or("unknown")));
-        if (failure.kind == relay::Failure::Kind::dead)
-            log_.warn("an event is dead",
-                      {{"pipeline", name}, {"event", failure.event->source_id}, {"reason", failure.error}});
+        if (failure.kind != relay::Failure::Kind::dead || !told.is_time()) return;
+        log_.warn("an event is dead", {{"pipeline", name},
+                                       {"event", failure.event->source_id},
+                                       {"reason", failure.error},
+                                       {"others", told.take_others()}});
     };
     return parts;
 }

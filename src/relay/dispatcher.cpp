@@ -17,26 +17,6 @@ std::uint64_t ticket_of(std::uint64_t work, std::uint32_t slot, std::size_t part
 
 }  // namespace
 
-void Dispatcher::Line::pop_front() {
-    ++first_;
-    if (first_ * 2 < refs_.size() || (first_ < 64 && first_ < refs_.size())) return;
-    refs_.erase(refs_.begin(), refs_.begin() + static_cast<std::ptrdiff_t>(first_));
-    first_ = 0;
-}
-
-void Dispatcher::Line::insert(Ref ref) {
-    const auto begin = refs_.begin() + static_cast<std::ptrdiff_t>(first_);
-    refs_.insert(std::lower_bound(begin, refs_.end(), ref), ref);
-}
-
-std::vector<Dispatcher::Ref> Dispatcher::Line::cut_behind(Ref ref) {
-    const auto begin = refs_.begin() + static_cast<std::ptrdiff_t>(first_);
-    const auto cut = std::upper_bound(begin, refs_.end(), ref);
-    std::vector<Ref> behind(cut, refs_.end());
-    refs_.erase(cut, refs_.end());
-    return behind;
-}
-
 Dispatcher::Dispatcher(Sink& sink, Checkpoint& checkpoint, Transformer transformer, Policy policy,
                        bool ordered)
     : sink_(sink),
@@ -50,7 +30,10 @@ Dispatcher::Dispatcher(Sink& sink, Checkpoint& checkpoint, Transformer transform
                                                                     : policy.on_poison != OnPoison::park))),
       max_message_bytes_(sink.traits().max_message_bytes),
       preferred_batch_(sink.traits().preferred_batch),
-      tracking_(one_per_key_) {}
+      tracking_(one_per_key_),
+      lanes_(one_per_key_),
+      breaker_(policy.breaker_threshold, policy.breaker),
+      rate_(policy.rate) {}
 
 void Dispatcher::add(BatchPtr batch) {
     Work work;
@@ -62,11 +45,14 @@ void Dispatcher::add(BatchPtr batch) {
 }
 
 void Dispatcher::step(Time now, milliseconds patience) {
-    wake(now);
+    now_ = now;
+    if (in_flight_ == 0) heard_at_ = now;
+    lanes_.wake(now);
     fill(now);
     send();
     deliveries_.clear();
     if (in_flight_ > 0) sink_.collect(deliveries_, patience);
+    if (!deliveries_.empty()) heard_at_ = now;
     for (const auto& delivery : deliveries_) take(delivery, now);
     settle();
     if (tracking_ && !one_per_key_ && now > tracked_since_ + 100ms) stop_tracking(now);
@@ -78,20 +64,21 @@ std::size_t Dispatcher::waiting() const {
     return count;
 }
 
-std::optional<Dispatcher::Time> Dispatcher::next_timer() const {
-    std::optional<Time> next;
-    const auto consider = [&next](Time time) {
-        if (!next || time < *next) next = time;
-    };
-    if (!sending_) return next;
-    if (open_until_) {
-        consider(*open_until_);
-    } else {
-        if (policy_.rate == 0 && !ready_.empty() && in_flight_ < policy_.max_in_flight) consider(Time{});
-        if (!timers_.empty()) consider(timers_.top().first);
-        if (policy_.rate > 0 && (cursor_ < works_.size() || !ready_.empty()))
-            consider(tokens_at_ + std::chrono::microseconds(static_cast<std::int64_t>(1e6 / policy_.rate)));
-    }
+std::string Dispatcher::trouble() const {
+    const auto silence = now_ - heard_at_;
+    if (!trouble_.empty() || silence < 1s) return trouble_;
+    std::string words = sink_.trouble();
+    if (words.empty() && silence >= 10s) words = "the sink has not answered for more than 10 s";
+    return words;
+}
+
+std::optional<Time> Dispatcher::next_timer() const {
+    if (!sending_) return {};
+    if (breaker_.open()) return breaker_.until();
+    if (!rate_.limited() && lanes_.ready() > 0 && in_flight_ < policy_.max_in_flight) return Time{};
+    auto next = lanes_.next_timer();
+    if (rate_.limited() && (cursor_ < works_.size() || lanes_.ready() > 0))
+        next = std::min(next.value_or(Time::max()), rate_.next());
     return next;
 }
 
@@ -100,11 +87,6 @@ std::string_view Dispatcher::lane_of(Ref ref, std::string& room) {
     room.assign(1, '\0');  // as no key begins
     room += std::to_string(ref.work) + ":" + std::to_string(ref.slot);
     return room;
-}
-
-Dispatcher::Lane& Dispatcher::lane(std::string_view name) {
-    if (const auto found = lanes_.find(name); found != lanes_.end()) return found->second;
-    return lanes_.try_emplace(std::string(name)).first->second;
 }
 
 // Whether an earlier event of its key is parked, so that it must be parked too.
@@ -119,38 +101,28 @@ bool Dispatcher::held(Ref ref) {
 
 // Whether one more may be sent now.
 bool Dispatcher::room(Time now) {
-    if (!sending_ || in_flight_ >= policy_.max_in_flight) return false;
-    if (open_until_ && (now < *open_until_ || probing_ || in_flight_ > 0)) return false;
-    if (policy_.rate > 0) {
-        const double passed = std::chrono::duration<double>(now - tokens_at_).count();
-        tokens_ = std::min(tokens_ + passed * policy_.rate, std::max(1.0, policy_.rate / 10));
-        tokens_at_ = now;
-        if (tokens_ < 1) return false;
-    }
-    return true;
+    return sending_ && in_flight_ < policy_.max_in_flight && breaker_.allows(now, in_flight_) &&
+           rate_.allows(now);
 }
 
 void Dispatcher::fill(Time now) {
     // A probe is taken from both in turn, so that one event that cannot go does not keep the circuit open.
-    if (open_until_ && openings_ % 2 == 0) fill_from_batches(now);
+    if (breaker_.open() && breaker_.pauses() % 2 == 0) fill_from_batches(now);
     fill_from_lanes(now);
     fill_from_batches(now);
 }
 
 void Dispatcher::fill_from_lanes(Time now) {
-    for (std::size_t rounds = ready_.size(); rounds > 0 && room(now); --rounds) {
-        const std::string name = std::move(ready_.front());
-        ready_.pop_front();
-        const auto found = lanes_.find(name);
-        if (found == lanes_.end()) continue;
-        Lane& lane = found->second;
-        lane.queued = false;
-        while (!lane.failed && !lane.waiting.empty() && room(now) && (!one_per_key_ || lane.flying == 0)) {
-            const Ref ref = lane.waiting.front();
-            lane.waiting.pop_front();
-            launch(ref, &lane);
+    std::string name;
+    for (std::size_t rounds = lanes_.ready(); rounds > 0 && room(now); --rounds) {
+        Lane* lane = lanes_.take_ready(name);
+        if (lane == nullptr) continue;
+        while (lanes_.can_send(*lane) && !lane->waiting.empty() && room(now)) {
+            const Ref ref = lane->waiting.front();
+            lane->waiting.pop_front();
+            launch(ref, lane);
         }
-        offer(found, now);
+        lanes_.offer(name, now);
         if (outgoing_.size() >= preferred_batch_) send();
     }
 }
@@ -186,14 +158,12 @@ void Dispatcher::route(Ref ref, Time now) {
         fail(ref, {}, Failure::Kind::blocked);
     } else if (tracking_ && keyed(ref)) {
         const std::string_view name = event(ref).key();
-        Lane& its = lane(name);
-        const bool busy =
-            !its.waiting.empty() || its.failed || now < its.not_before || (one_per_key_ && its.flying > 0);
-        if (busy) {
+        Lane& its = lanes_.make(name);
+        if (!its.waiting.empty() || now < its.not_before || !lanes_.can_send(its)) {
             its.waiting.push_back(ref);
         } else {
             launch(ref, &its);
-            if (its.flying == 0) offer(name, now);
+            if (its.flying == 0) lanes_.offer(name, now);
         }
     } else {
         launch(ref, nullptr);
@@ -205,8 +175,8 @@ void Dispatcher::launch(Ref ref, Lane* lane) {
     Slot& it = slot(ref);
     if (it.tries++ == 0) it.progress = progress_;
     if (!render(ref)) return;
-    if (policy_.rate > 0) tokens_ -= 1;
-    if (open_until_) probing_ = true;
+    rate_.sent();
+    breaker_.sent();
     it.state = State::flying;
     if (lane != nullptr) ++lane->flying;
 }
@@ -260,11 +230,7 @@ void Dispatcher::take(const Delivery& delivery, Time now) {
     --it.parts;
     if (delivery.verdict == Verdict::delivered) {
         ++progress_;
-        failures_in_a_row_ = 0;
-        openings_ = 0;
-        open_until_.reset();
-        probing_ = false;
-        if (was_down_) welcome_back(now);
+        if (breaker_.delivered()) lanes_.welcome_back(now);
         if (!trouble_.empty()) trouble_.clear();
         if (part < 64) it.delivered_parts |= 1ULL << part;
     } else {
@@ -273,36 +239,14 @@ void Dispatcher::take(const Delivery& delivery, Time now) {
         if (delivery.verdict == Verdict::rejected) {
             it.rejected = policy_.on_poison != OnPoison::retry;
             if (!it.rejected) trouble_ = delivery.error;
-            if (probing_) {  // it answers, so it is up
-                open_until_.reset();
-                probing_ = false;
-            }
+            breaker_.rejected();
         } else {
             it.refusal->retry_after = delivery.retry_after;
             trouble_ = delivery.error;
-            if (++failures_in_a_row_ >= policy_.breaker_threshold || probing_) open_circuit(now);
+            breaker_.failed(now, random_);
         }
     }
     if (it.parts == 0) landed(ref, now);
-}
-
-void Dispatcher::open_circuit(Time now) {
-    if (open_until_ && !probing_) return;
-    probing_ = false;
-    was_down_ = true;
-    open_until_ = now + policy_.breaker.delay(++openings_, random_);
-}
-
-// Let the lanes go on that waited for the sink.
-void Dispatcher::welcome_back(Time now) {
-    was_down_ = false;
-    for (auto next = lanes_.begin(); next != lanes_.end();) {
-        const auto at = next++;
-        const auto when = std::exchange(at->second.when_back, std::nullopt);
-        if (!when) continue;
-        at->second.not_before = *when;
-        offer(at, now);
-    }
 }
 
 // All messages of an event have come back.
@@ -312,8 +256,8 @@ void Dispatcher::landed(Ref ref, Time now) {
     std::string room;
     const std::string_view name = tracking_ || it.failed ? lane_of(ref, room) : std::string_view();
     if (tracking_) {
-        const auto found = lanes_.find(name);
-        if (found != lanes_.end() && found->second.flying > 0) --found->second.flying;
+        Lane* its = lanes_.find(name);
+        if (its != nullptr && its->flying > 0) --its->flying;
     }
     if (!it.failed) {
         it.state = State::done;
@@ -327,7 +271,7 @@ void Dispatcher::landed(Ref ref, Time now) {
     } else {
         retry(ref, name, now);
     }
-    if (tracking_) offer(name, now);
+    if (tracking_) lanes_.offer(name, now);
 }
 
 // Let it go first in its lane again, after a while; or give up for now.
@@ -336,7 +280,7 @@ void Dispatcher::retry(Ref ref, std::string_view name, Time now) {
     it.state = State::waiting;
     it.failed = false;
     ++counts_.retried;
-    Lane& its = lane(name);
+    Lane& its = lanes_.make(name);
     // Those behind a failed one fail with it: that is not their fault either.
     const bool to_count = progress_ != it.progress && (its.waiting.empty() || ref < its.waiting.front());
     if (to_count) ++it.attempts;
@@ -409,12 +353,11 @@ void Dispatcher::hold_back(Ref ref) {
     Hold& hold = held_[name];
     hold.work = ref.work;
     ++hold.unsettled;
-    const auto found = lanes_.find(name);
-    if (found == lanes_.end()) return;
-    for (const Ref other : found->second.waiting.cut_behind(ref)) {
+    Lane* its = lanes_.find(name);
+    if (its == nullptr) return;
+    for (const Ref other : its->waiting.cut_behind(ref)) {
         if (work(other.work).batch->parked && other.work != ref.work) {
-            found->second.waiting.push_back(
-                other);  // it was leased after this one was parked: it is its turn
+            its->waiting.push_back(other);  // it was leased after this one was parked: it is its turn
         } else {
             fail(other, {}, Failure::Kind::blocked);
         }
@@ -428,48 +371,16 @@ void Dispatcher::start_tracking() {
     for (auto& it : works_)
         for (std::uint32_t i = 0; i < it.slots.size(); ++i) {
             const Ref ref{it.sequence, i};
-            if (it.slots[i].state == State::flying && keyed(ref)) ++lane(event(ref).key()).flying;
+            if (it.slots[i].state == State::flying && keyed(ref)) ++lanes_.make(event(ref).key()).flying;
         }
 }
 
 // Once nothing waits any more, messages go as they come again.
 void Dispatcher::stop_tracking(Time now) {
     tracked_since_ = now;
-    if (std::any_of(lanes_.begin(), lanes_.end(),
-                    [](const auto& entry) { return !entry.second.waiting.empty(); }))
-        return;
+    if (lanes_.anything_waits()) return;
     lanes_.clear();
-    ready_.clear();
-    timers_ = {};
     tracking_ = false;
-}
-
-// Put a lane where it belongs: among those that may send, on the clock, or away.
-void Dispatcher::offer(std::string_view name, Time now) {
-    if (const auto found = lanes_.find(name); found != lanes_.end()) offer(found, now);
-}
-
-void Dispatcher::offer(Lanes::iterator found, Time now) {
-    Lane& lane = found->second;
-    if (lane.flying == 0) lane.failed = false;
-    if (lane.waiting.empty()) {
-        if (lane.flying == 0) lanes_.erase(found);
-    } else if (!lane.failed && !lane.queued && (!one_per_key_ || lane.flying == 0)) {
-        if (now >= lane.not_before) {
-            lane.queued = true;
-            ready_.push_back(found->first);
-        } else {
-            timers_.emplace(lane.not_before, found->first);
-        }
-    }
-}
-
-void Dispatcher::wake(Time now) {
-    while (!timers_.empty() && timers_.top().first <= now) {
-        const std::string name = timers_.top().second;
-        timers_.pop();
-        offer(name, now);
-    }
 }
 
 // Settle what is done from the beginning on.

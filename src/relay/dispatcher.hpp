@@ -16,13 +16,12 @@
 // One thread. Time comes in as an argument, so that tests need not wait.
 
 #include <deque>
-#include <queue>
 #include <random>
-#include <unordered_map>
 
-#include "base/backoff.hpp"
 #include "baton/error.hpp"
+#include "relay/breaker.hpp"
 #include "relay/io.hpp"
+#include "relay/lanes.hpp"
 
 namespace baton::relay {
 
@@ -65,7 +64,6 @@ struct Counts {
 class Dispatcher {
   public:
     using Clock = std::chrono::steady_clock;
-    using Time = Clock::time_point;
     // Told about each event that the sink could not take, before it is settled.
     using OnFailure = std::function<void(const Failure&)>;
     using OnDelivered = std::function<void(const Event&)>;
@@ -87,9 +85,10 @@ class Dispatcher {
     // When step() has something to do again, if nothing comes from outside.
     std::optional<Time> next_timer() const;
     const Counts& counts() const { return counts_; }
-    // Why nothing is being sent now; empty when all is well.
-    const std::string& trouble() const { return trouble_; }
-    bool circuit_open() const { return open_until_.has_value(); }
+    // Why nothing gets through now: what the sink said when it gave messages back, or what it says for itself
+    // while it keeps them. Empty when all is well.
+    std::string trouble() const;
+    bool circuit_open() const { return breaker_.open(); }
 
     void on_failure(OnFailure handler) { on_failure_ = std::move(handler); }
     void on_delivered(OnDelivered handler) { on_delivered_ = std::move(handler); }
@@ -119,50 +118,12 @@ class Dispatcher {
         std::vector<Failure> failures;  // of the part that is not settled yet, in order
         std::uint64_t sequence = 0;
     };
-    struct Ref {
-        std::uint64_t work;
-        std::uint32_t slot;
-        auto operator<=>(const Ref&) const = default;
-    };
-    // Events in order. Most lanes have none that wait, so an empty line costs nothing.
-    class Line {
-      public:
-        bool empty() const { return first_ == refs_.size(); }
-        Ref front() const { return refs_[first_]; }
-        void push_back(Ref ref) { refs_.push_back(ref); }
-        void pop_front();
-        void insert(Ref ref);
-        // Take out those behind `ref`.
-        std::vector<Ref> cut_behind(Ref ref);
-
-      private:
-        std::vector<Ref> refs_;
-        std::size_t first_ = 0;
-    };
-    struct Lane {
-        Line waiting;
-        std::size_t flying = 0;
-        bool failed = false;  // waits until nothing of it flies, then begins again
-        Time not_before{};
-        // It waits because the sink was down, not because of its own event: when it may go once the sink is
-        // back.
-        std::optional<Time> when_back;
-        bool queued = false;  // in ready_
-    };
     // A key whose events are parked, and that therefore may not be sent from batches that were read before.
     struct Hold {
         std::uint64_t work = 0;     // the latest batch in which one of them failed
         std::size_t unsettled = 0;  // of its events, how many are still to be parked
         std::uint64_t park = 0;     // number of the latest settle() call that parked one
     };
-    using Timer = std::pair<Time, std::string>;  // a lane by its name
-    struct NameHash {
-        using is_transparent = void;
-        std::size_t operator()(std::string_view name) const { return std::hash<std::string_view>{}(name); }
-    };
-    template <class T>
-    using ByName = std::unordered_map<std::string, T, NameHash, std::equal_to<>>;
-    using Lanes = ByName<Lane>;
 
     Work& work(std::uint64_t sequence) { return works_[sequence - works_.front().sequence]; }
     Slot& slot(Ref ref) { return work(ref.work).slots[ref.slot]; }
@@ -170,7 +131,6 @@ class Dispatcher {
     // The name of its lane: its key where order matters; an event without one has a lane of its own, whose
     // name is written into `room`.
     std::string_view lane_of(Ref ref, std::string& room);
-    Lane& lane(std::string_view name);
     bool keyed(Ref ref) { return ordered_ && !event(ref).key().empty(); }
     bool held(Ref ref);
 
@@ -191,14 +151,9 @@ class Dispatcher {
     bool sink_answers();
     void fail(Ref ref, std::string error, Failure::Kind kind);
     void hold_back(Ref ref);
-    void open_circuit(Time now);
-    void welcome_back(Time now);
 
     void start_tracking();
     void stop_tracking(Time now);
-    void offer(std::string_view name, Time now);
-    void offer(Lanes::iterator found, Time now);
-    void wake(Time now);
     void settle();
     void settle_work(Work& work);
 
@@ -219,23 +174,18 @@ class Dispatcher {
     std::size_t cursor_ = 0;  // the work from which events are taken next, an index into works_
     std::size_t cursor_slot_ = 0;
     Lanes lanes_;
-    std::deque<std::string> ready_;  // keys of lanes that may send
-    std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
     ByName<Hold> held_;
     std::uint64_t parks_ = 0;
     Messages outgoing_;
     std::vector<Delivery> deliveries_;
     std::size_t in_flight_ = 0;  // messages
     std::size_t bytes_ = 0;
+    Time now_{};       // of the last step
+    Time heard_at_{};  // when nothing was in flight, or something came back
 
-    unsigned failures_in_a_row_ = 0;
-    unsigned openings_ = 0;
-    std::optional<Time> open_until_;
-    bool was_down_ = false;  // the circuit was open since something was delivered last
-    bool probing_ = false;
+    Breaker breaker_;
+    RateLimit rate_;
     std::uint64_t progress_ = 0;  // messages delivered
-    double tokens_ = 0;
-    Time tokens_at_{};
     std::string trouble_;
     Counts counts_;
     OnFailure on_failure_;

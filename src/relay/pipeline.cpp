@@ -161,6 +161,8 @@ bool Pipeline::hold_session() {
         before_ = sum(before_, dispatcher.counts());
         read_before_ += session.read;
         status_.in_flight = status_.buffered = status_.buffered_bytes = 0;
+        status_.trouble.clear();
+        trouble_told_ = false;
     }
     sink.reset();
     if (failure) std::rethrow_exception(failure);
@@ -261,15 +263,30 @@ void Pipeline::idle(Session& session, Dispatcher& dispatcher) {
 }
 
 void Pipeline::publish(const Session& session, const Dispatcher& dispatcher) {
-    const std::lock_guard lock(mutex_);
-    status_.counts = sum(before_, dispatcher.counts());
-    status_.read = read_before_ + session.read;
-    status_.in_flight = dispatcher.in_flight();
-    status_.buffered = dispatcher.waiting();
-    status_.buffered_bytes = dispatcher.bytes() + session.queued_bytes;
-    status_.circuit_open = dispatcher.circuit_open();
-    status_.trouble = dispatcher.trouble();
-    if (status_.trouble.empty()) status_.trouble = session.feed->trouble();
+    {
+        const std::lock_guard lock(mutex_);
+        status_.counts = sum(before_, dispatcher.counts());
+        status_.read = read_before_ + session.read;
+        status_.in_flight = dispatcher.in_flight();
+        status_.buffered = dispatcher.waiting();
+        status_.buffered_bytes = dispatcher.bytes() + session.queued_bytes;
+        status_.circuit_open = dispatcher.circuit_open();
+        status_.trouble = dispatcher.trouble();
+        if (status_.trouble.empty()) status_.trouble = session.feed->trouble();
+    }
+    watch_trouble(Clock::now());
+}
+
+void Pipeline::watch_trouble(Clock::time_point now) {
+    if (status_.trouble.empty()) {
+        troubled_since_.reset();
+        if (!std::exchange(trouble_told_, false)) return;
+    } else {
+        if (!troubled_since_) troubled_since_ = now;
+        if (trouble_told_ || now - *troubled_since_ < 1s) return;
+        trouble_told_ = true;
+    }
+    if (parts_.on_trouble) parts_.on_trouble(status());
 }
 
 }  // namespace baton::relay

@@ -49,6 +49,8 @@ struct PipelineParts {
     milliseconds drain_limit{10000};
     Backoff reconnect{milliseconds(200), milliseconds(15000)};
     std::function<void(const PipelineStatus&)> on_state;  // once per change of state
+    // Once when nothing got through for a second, and status.trouble says why; once when it is over.
+    std::function<void(const PipelineStatus&)> on_trouble;
     Dispatcher::OnFailure on_failure;
     Dispatcher::OnDelivered on_delivered;
 };
@@ -81,6 +83,7 @@ class Pipeline {
     void take_batches(Session& session, Dispatcher& dispatcher);
     void idle(Session& session, Dispatcher& dispatcher);
     void publish(const Session& session, const Dispatcher& dispatcher);
+    void watch_trouble(Clock::time_point now);
     void enter(PipelineState state, const std::string& detail = {});
     void pause(milliseconds time);
 
@@ -94,6 +97,8 @@ class Pipeline {
     Counts before_;  // of earlier sessions
     std::uint64_t read_before_ = 0;
     Session* session_ = nullptr;
+    std::optional<Clock::time_point> troubled_since_;
+    bool trouble_told_ = false;
     std::mt19937_64 random_{std::random_device{}()};
 };
 

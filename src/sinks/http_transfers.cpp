@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <system_error>
 
 #include "baton/error.hpp"
 #include "sinks/address_guard.hpp"
@@ -152,6 +153,9 @@ HttpResponse HttpTransfers::finish(Transfer& transfer, CURLcode result) const {
     if (result == CURLE_OK || (result == CURLE_WRITE_ERROR && response.status != 0)) return response;
     response.status = 0;
     response.error = transfer.error[0] != '\0' ? transfer.error : curl_easy_strerror(result);
+    long reason = 0;
+    curl_easy_getinfo(transfer.easy.get(), CURLINFO_OS_ERRNO, &reason);
+    if (reason != 0) response.error += ": " + std::generic_category().message(static_cast<int>(reason));
     response.hopeless = result == CURLE_URL_MALFORMAT || result == CURLE_UNSUPPORTED_PROTOCOL;
     if (!transfer.refused.empty() && !transfer.attempted) {
         response.hopeless = true;

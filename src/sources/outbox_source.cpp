@@ -27,10 +27,6 @@ namespace {
 // let some pieces gather than to be woken for each.
 constexpr int many = 500;
 
-// Positions are written this often at most, together: what a relay delivered since is delivered again when it
-// is killed, and that is little against what was in flight.
-constexpr auto write_interval = 5ms;
-
 constexpr auto everything = std::numeric_limits<std::int64_t>::max();
 constexpr const char* nothing_seen = "3:3:";
 
@@ -91,11 +87,12 @@ OutboxSource::OutboxSource(const OutboxOptions& options, Connection connection, 
     : options_(options),
       pooled_(postgres::is_pooled(connection)),
       pipe_((connection.exec(pooled_ ? "select 1" : session_settings), std::move(connection))),
+      group_id_(taken.text(0, taken.column("group_id"))),
+      epoch_(taken.text(0, taken.column("epoch"))),
+      positions_(pipe_, group_id_, epoch_),
       limit_(std::min(options.batch, 100)) {
     const auto text = [&taken](const char* name) { return taken.text(0, taken.column(name)); };
     const auto started = Clock::now();
-    group_id_ = text("group_id");
-    epoch_ = text("epoch");
     relation_ = text("relation");
     ordered_ = text("ordered") == "t";
     const std::string type = text("payload_type");
@@ -139,10 +136,8 @@ auto OutboxSource::guarded(const Step& step) {
     try {
         return step();
     } catch (const std::exception& error) {
-        const std::lock_guard lock(mutex_);
-        failure_ = error.what();
         lease_end_ = 0;
-        written_.notify_all();
+        positions_.give_up(error.what());
         throw;
     }
 }
@@ -153,6 +148,10 @@ bool OutboxSource::may_send() const {
 
 void OutboxSource::interrupt() {
     interrupted_ = true;
+    ring();
+}
+
+void OutboxSource::ring() {
     const std::uint64_t one = 1;
     [[maybe_unused]] const auto ignored = ::write(wake_fd_, &one, sizeof one);
 }
@@ -203,10 +202,7 @@ void OutboxSource::close() {
 // Wait for the server, the doorbell, a note or an interruption, whichever comes first.
 void OutboxSource::wait(Clock::time_point until) {
     until = std::min(until, renew_at_);
-    if (writing_ == 0) {
-        const std::lock_guard lock(mutex_);
-        if (!notes_.empty()) until = std::min(until, write_at_);
-    }
+    if (const auto due = positions_.due()) until = std::min(until, *due);
     if (reading_ == Reading::nothing) {
         if (parked_due_) until = std::min(until, *parked_due_);
         if (found_nothing_ && !sleep_until_) sleep_until_ = Clock::now() + doorbell_->arm();
@@ -374,7 +370,7 @@ std::shared_ptr<OutboxBatch> OutboxSource::finish(std::shared_ptr<OutboxBatch> b
     if (!batch->parked && !batch->events.empty() &&
         (blocking_ || batch->has_due || batch->events.front().id <= parked_upto_))
         set_aside(*batch);
-    batch->parks_heeded = parks_;
+    batch->parks_heeded = positions_.parks();
     batch->number = next_number_++;
     return batch;
 }
@@ -405,101 +401,20 @@ void OutboxSource::set_aside(OutboxBatch& batch) {
 }
 
 void OutboxSource::settle(const BatchPtr& batch, std::size_t done, std::vector<Failure> failures) {
-    auto own = std::static_pointer_cast<const OutboxBatch>(batch);
-    const std::lock_guard lock(mutex_);
-    ++settled_;
-    const bool first = notes_.empty();
-    const bool joins = !notes_.empty() && failures.empty() && !own->parked && !notes_.back().batch->parked;
-    if (joins && notes_.back().failures.empty()) {
-        notes_.back() = {std::move(own), done, {}, notes_.back().count + 1};
-    } else {
-        notes_.push_back({std::move(own), done, std::move(failures), 1});
-    }
-    if (!first) return;
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const auto ignored = ::write(wake_fd_, &one, sizeof one);
+    if (positions_.note(std::static_pointer_cast<const OutboxBatch>(batch), done, std::move(failures)))
+        ring();
 }
 
 void OutboxSource::flush() {
-    std::unique_lock lock(mutex_);
-    const auto wanted = settled_;
-    written_.wait(lock, [&] { return durable_ >= wanted || !failure_.empty(); });
-    if (durable_ < wanted) throw ConnectionError("the last positions were not written: " + failure_);
+    positions_.flush();
 }
 
 void OutboxSource::do_chores() {
-    std::vector<Note> notes;
-    if (writing_ == 0 && Clock::now() >= write_at_) {
-        const std::lock_guard lock(mutex_);
-        notes.swap(notes_);
+    if (positions_.write(Clock::now())) {
+        blocking_ = true;  // until the server says otherwise
+        renew();
     }
-    for (const auto& note : notes) write(note);
-    if (!notes.empty()) write_at_ = Clock::now() + write_interval;
     if (Clock::now() >= renew_at_) renew();
-}
-
-// Write one note, in one transaction.
-void OutboxSource::write(const Note& note) {
-    if (note.batch->parked) settle_parked(note);
-    if (!note.failures.empty()) park(note.failures);
-    if (!note.batch->parked) {
-        const bool all = note.done == note.batch->events.size();
-        const std::int64_t after = all             ? note.batch->after_id
-                                   : note.done > 0 ? note.batch->events[note.done - 1].id
-                                                   : 0;
-        if (all || note.done > 0)
-            pipe_.send(
-                "select baton.checkpoint_group($1, $2, $3, $4, $5)",
-                {group_id_, epoch_, note.batch->window->literal, after, all && note.batch->window_done});
-    }
-    ++writing_;
-    pipe_.sync([this, count = note.count] {
-        --writing_;
-        const std::lock_guard lock(mutex_);
-        durable_ += count;
-        written_.notify_all();
-    });
-    if (!note.failures.empty() || note.batch->parked) renew();
-}
-
-void OutboxSource::settle_parked(const Note& note) {
-    if (parked_batch_ != note.batch->number) {
-        parked_batch_ = note.batch->number;
-        parked_done_ = 0;
-    }
-    std::vector<long long> delivered;
-    for (std::size_t i = parked_done_; i < note.done; ++i) {
-        const Event* event = &note.batch->events[i];
-        if (std::none_of(note.failures.begin(), note.failures.end(),
-                         [event](const Failure& f) { return f.event == event; }))
-            delivered.push_back(event->id);
-    }
-    parked_done_ = note.done;
-    if (!delivered.empty())
-        pipe_.send("select baton.settle_group_parked($1, $2, $3)",
-                   {group_id_, epoch_, postgres::array_literal(delivered)});
-}
-
-void OutboxSource::park(const std::vector<Failure>& failures) {
-    std::vector<long long> ids, attempts;
-    std::vector<std::string> keys, errors, kinds;
-    for (const auto& failure : failures) {
-        ids.push_back(failure.event->id);
-        attempts.push_back(failure.event->attempt);
-        keys.emplace_back(failure.event->key());
-        errors.push_back(failure.error);
-        kinds.emplace_back(failure.kind == Failure::Kind::retry  ? "retry"
-                           : failure.kind == Failure::Kind::dead ? "dead"
-                                                                 : "blocked");
-    }
-    pipe_.send(
-        "select baton.park_group_events($1, $2, $3, array(select nullif(k, '') from unnest($4::text[]) with "
-        "ordinality u (k, n) order by n), "
-        "$5, $6, $7)",
-        {group_id_, epoch_, postgres::array_literal(ids), postgres::array_literal(keys),
-         postgres::array_literal(attempts), postgres::array_literal(errors), postgres::array_literal(kinds)});
-    blocking_ = true;  // until the server says otherwise
-    ++parks_;
 }
 
 // Keep the group, and learn whether parked events hold back keys and when the next is due.
@@ -508,9 +423,9 @@ void OutboxSource::renew() {
     renew_at_ = asked + options_.lease / 3;
     pipe_.send("select blocking, due_in from baton.renew_group($1, $2, $3::interval)",
                {group_id_, epoch_, seconds(options_.lease)},
-               [this, asked, parks = parks_](const Result& answer) {
+               [this, asked, parks = positions_.parks()](const Result& answer) {
                    lease_end_ = (asked + options_.lease).time_since_epoch().count();
-                   if (parks == parks_) blocking_ = answer.boolean(0, 0);
+                   if (parks == positions_.parks()) blocking_ = answer.boolean(0, 0);
                    parked_due_.reset();
                    if (!answer.is_null(0, 1))
                        parked_due_ =

@@ -4,16 +4,16 @@
 //
 // One work connection in pipeline mode: while a batch is handled the next read is under way, and positions
 // travel in the same pipe. A second connection waits for the doorbell. The thread that reads does all the
-// talking; settle() only leaves a note for it.
+// talking; settle() only leaves a note for it (OutboxPositions).
 
 #include <atomic>
-#include <condition_variable>
-#include <mutex>
+#include <optional>
 
 #include "postgres/doorbell.hpp"
 #include "postgres/pipe.hpp"
 #include "relay/io.hpp"
 #include "sources/outbox_batch.hpp"
+#include "sources/outbox_positions.hpp"
 
 namespace baton::sources {
 
@@ -55,12 +55,6 @@ class OutboxSource final : public relay::Feed {
     using Clock = std::chrono::steady_clock;
     using WindowPtr = std::shared_ptr<const Window>;
     enum class Reading { nothing, opening, window, payloads, parked };  // what is under way in the pipe
-    struct Note {
-        std::shared_ptr<const OutboxBatch> batch;
-        std::size_t done;
-        std::vector<relay::Failure> failures;
-        std::uint64_t count;  // calls of settle() that it stands for
-    };
 
     OutboxSource(const OutboxOptions& options, postgres::Connection connection,
                  const postgres::Result& taken);
@@ -79,10 +73,8 @@ class OutboxSource final : public relay::Feed {
     void set_aside(OutboxBatch& batch);
 
     void do_chores();  // write positions, renew
-    void write(const Note& note);
-    void settle_parked(const Note& note);
-    void park(const std::vector<relay::Failure>& failures);
     void renew();
+    void ring();                         // let wait() end
     void wait(Clock::time_point until);  // for the server, the doorbell, a note or an interruption
     template <class Step>
     auto guarded(const Step& step);  // remember a failure, so that flush() need not wait for ever
@@ -90,10 +82,12 @@ class OutboxSource final : public relay::Feed {
     OutboxOptions options_;
     bool pooled_ = false;
     postgres::Pipe pipe_;
+    const std::string group_id_, epoch_;
+    OutboxPositions positions_;
     std::unique_ptr<postgres::Doorbell> doorbell_;
     int wake_fd_ = -1;
 
-    std::string group_id_, epoch_, relation_;
+    std::string relation_;
     bool ordered_ = true;
     PayloadKind payload_kind_ = PayloadKind::json;
     bool from_jsonb_ = false;
@@ -114,20 +108,7 @@ class OutboxSource final : public relay::Feed {
     std::int64_t parked_upto_ = 0;
     bool blocking_ = true;
     std::optional<Clock::time_point> parked_due_;
-    std::uint64_t parks_ = 0;  // calls of settle() with failures that were sent to the server
     Clock::time_point renew_at_{};
-    Clock::time_point write_at_{};    // not before then are positions written again
-    std::size_t writing_ = 0;         // notes that are under way to the server
-    std::uint64_t parked_batch_ = 0;  // the parked batch at hand
-    std::size_t parked_done_ = 0;
-
-    // shared with the thread that settles
-    mutable std::mutex mutex_;
-    std::condition_variable written_;
-    std::vector<Note> notes_;
-    std::uint64_t settled_ = 0;  // calls of settle()
-    std::uint64_t durable_ = 0;  // of those, how many are committed
-    std::string failure_;
     std::atomic<bool> interrupted_{false};
     std::atomic<Clock::rep> lease_end_{0};
 };

@@ -165,12 +165,14 @@ audit::Report audit_stand(const std::string& name) {
 std::string row(const audit::Report& report) {
     const auto& it = report.judgement;
     const auto order = [&it](long count) { return it.ordered ? std::to_string(count) : "n/a"; };
-    return fmt::format(
-        "| {} | {} | {} | {} | {} | {} ({:.2f} %) | {} | {} | {} | {} | {:.1f} / {:.1f} / {:.1f} | {} |\n",
-        report.sink, it.committed, it.rolled_back, it.lost.count, it.phantom.count + it.unknown.count,
-        it.copies, it.copy_rate() * 100, it.unexplained_copies.count, order(it.out_of_order.count),
-        order(it.leaps.count), report.dead + report.left, it.calm.p50, it.calm.p99, it.calm.p999,
-        report.good() ? "good" : "**bad**");
+    const std::string latency =
+        it.calm.events > 0 ? fmt::format("{:.1f} / {:.1f} / {:.1f}", it.calm.p50, it.calm.p99, it.calm.p999)
+                           : "none was calm";
+    return fmt::format("| {} | {} | {} | {} | {} | {} ({:.2f} %) | {} | {} | {} | {} | {} | {} |\n",
+                       report.sink, it.committed, it.rolled_back, it.lost.count,
+                       it.phantom.count + it.unknown.count, it.copies, it.copy_rate() * 100,
+                       it.unexplained_copies.count, order(it.out_of_order.count), order(it.leaps.count),
+                       report.dead + report.left, latency, report.good() ? "good" : "**bad**");
 }
 
 int run(std::vector<std::string> names) {

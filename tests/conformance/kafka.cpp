@@ -62,20 +62,21 @@ class KafkaFixture : public SinkFixture {
     int count_ = 0;
 };
 
-// Let a user do everything with every topic.
-void grant_topics(const std::string& broker, const char* user) {
+// Let a user do this with every topic.
+void grant(const std::string& broker, const char* user, rd_kafka_AclOperation_t what) {
     std::array<char, 512> words{};
     rd_kafka_conf_t* conf = rd_kafka_conf_new();
     rd_kafka_conf_set(conf, "bootstrap.servers", broker.c_str(), words.data(), words.size());
     rd_kafka_t* admin = rd_kafka_new(RD_KAFKA_PRODUCER, conf, words.data(), words.size());
     rd_kafka_queue_t* answers = rd_kafka_queue_new(admin);
-    rd_kafka_AclBinding_t* rule = rd_kafka_AclBinding_new(
-        RD_KAFKA_RESOURCE_TOPIC, "*", RD_KAFKA_RESOURCE_PATTERN_LITERAL, user, "*", RD_KAFKA_ACL_OPERATION_ALL,
-        RD_KAFKA_ACL_PERMISSION_TYPE_ALLOW, words.data(), words.size());
+    rd_kafka_AclBinding_t* rule =
+        rd_kafka_AclBinding_new(RD_KAFKA_RESOURCE_TOPIC, "*", RD_KAFKA_RESOURCE_PATTERN_LITERAL, user, "*",
+                                what, RD_KAFKA_ACL_PERMISSION_TYPE_ALLOW, words.data(), words.size());
     rd_kafka_CreateAcls(admin, &rule, 1, nullptr, answers);
     rd_kafka_event_t* answer = rd_kafka_queue_poll(answers, 30'000);
     ASSERT_NE(answer, nullptr);
-    EXPECT_EQ(rd_kafka_event_error(answer), RD_KAFKA_RESP_ERR_NO_ERROR) << rd_kafka_event_error_string(answer);
+    EXPECT_EQ(rd_kafka_event_error(answer), RD_KAFKA_RESP_ERR_NO_ERROR)
+        << rd_kafka_event_error_string(answer);
     rd_kafka_event_destroy(answer);
     rd_kafka_AclBinding_destroy(rule);
     rd_kafka_queue_destroy(answers);
@@ -194,7 +195,7 @@ TEST_F(KafkaSink, tls_and_a_password_are_spoken_and_strangers_are_not_trusted) {
     EXPECT_THROW(sinks::make_sink(settings)->check(), Error);
 }
 
-// A user without any right gets no producer id, and from then on the library refuses everything.
+// A user who may write nowhere gets no producer id, and from then on the library refuses everything.
 TEST_F(KafkaSink, a_fatal_error_of_the_library_is_named_and_overcome_once_its_cause_is_gone) {
     KafkaServer server;
     server.settings = {
@@ -202,11 +203,13 @@ TEST_F(KafkaSink, a_fatal_error_of_the_library_is_named_and_overcome_once_its_ca
         "super.users=User:ANONYMOUS",
         "listener.security.protocol.map=PLAIN:PLAINTEXT,PROXIED:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
         "listener.name.proxied.sasl.enabled.mechanisms=PLAIN",
-        "listener.name.proxied.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule "
+        "listener.name.proxied.plain.sasl.jaas.config=org.apache.kafka.common.security.plain."
+        "PlainLoginModule "
         "required user_relay=\"secret\";"};
     server.start();
     const std::string direct = "127.0.0.1:" + std::to_string(server.port());
     audit::create_topic({{"bootstrap.servers", direct}}, "guarded", 1);
+    grant(direct, "User:relay", RD_KAFKA_ACL_OPERATION_DESCRIBE);
     relay::Settings settings("sink");
     settings.set("type", "kafka");
     settings.set("brokers", "127.0.0.1:" + std::to_string(server.proxied_port()));
@@ -226,8 +229,9 @@ TEST_F(KafkaSink, a_fatal_error_of_the_library_is_named_and_overcome_once_its_ca
     driver.give(messages);
     driver.run_until([&] { return driver.retries() >= 3 * messages.size(); });
     EXPECT_NE(driver.last_error().find("authorization failed"), std::string::npos) << driver.last_error();
+    EXPECT_TRUE(driver.rejected().empty());
     EXPECT_EQ(driver.delivered(), 0U);
-    grant_topics(direct, "User:relay");
+    grant(direct, "User:relay", RD_KAFKA_ACL_OPERATION_WRITE);
     driver.run();
     EXPECT_EQ(driver.delivered(), messages.size());
     EXPECT_EQ(audit::read_topic({{"bootstrap.servers", direct}}, "guarded").size(), messages.size());

@@ -143,9 +143,8 @@ TEST_F(KafkaSource, a_reader_that_is_fenced_begins_anew_and_nothing_is_lost) {
     way.wait_for(200);
     {
         const auto second = way.start("two", named);
-        wait_until("the first is fenced", [&] {
-            return first->status().error.find("fenced") != std::string::npos;
-        });
+        wait_until("the first is fenced",
+                   [&] { return first->status().detail.find("fenced") != std::string::npos; });
         second->request_stop();
         second->join();
     }

@@ -5,11 +5,13 @@
 #include <httplib.h>
 #include <signal.h>
 
+#include <atomic>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
+#include <thread>
 
 #include "base/process.hpp"
 #include "support/cluster.hpp"
@@ -219,6 +221,113 @@ TEST_P(Relaying, changes_of_the_file_and_of_the_catalog_are_followed) {
     EXPECT_EQ(numbers("c.jsonl").size(), 13U);
     EXPECT_EQ(admin.value("select owner is not null from baton.list_pipelines()"), "t");
     EXPECT_EQ(relay.stop(), 0);
+}
+
+TEST_P(Relaying, a_reload_leaves_unchanged_pipelines_alone) {
+    const auto write = [this](const std::string& second) {
+        write_config(
+            to_file("a.jsonl"),
+            "[[pipeline]]\nname = \"second\"\n[pipeline.source]\noutbox = \"orders\"\n[pipeline.sink]\n" +
+                to_file(second));
+    };
+    const auto epoch = [this](const std::string& group) {
+        return std::stoi(
+            admin.value("select owner_epoch from baton.group_positions join baton.consumer_groups "
+                        "using (group_id) where group_name = $1",
+                        {group}));
+    };
+    write("b.jsonl");
+    auto relay = start("one");
+    publish(1, 10);
+    wait_for_numbers("a.jsonl", 10);
+    wait_for_numbers("b.jsonl", 10);
+    const int first = epoch("out");
+    const int second = epoch("second");
+    write("c.jsonl");
+    relay.signal(SIGHUP);
+    publish(11, 20);
+    wait_until("the changed one writes to its new place", [&] { return numbers("c.jsonl").size() == 10; });
+    wait_for_numbers("a.jsonl", 20);
+    EXPECT_EQ(epoch("out"), first);
+    EXPECT_GT(epoch("second"), second);
+    EXPECT_EQ(relay.stop(), 0);
+}
+
+// Every place where a secret can stand, at servers that are not there: what goes wrong is told without it.
+TEST_P(Relaying, secrets_are_in_no_message_log_or_metric) {
+    const std::string secret = "hush-0b7f5d";
+    const std::string webhook = "whsec_aHVzaC0wYjdmNWRodXNoLTBiN2Y1ZGh1c2gtMGI3ZjVk";
+    const std::string none = "127.0.0.1:" + std::to_string(find_free_port());
+    const std::map<std::string, std::string> sinks{
+        {"redis", "url = \"redis://me:" + secret + "@" + none + "\"\nstream = \"s\"\n"},
+        {"redis2", "url = \"redis://" + none + "\"\nstream = \"s\"\nusername = \"me\"\npassword = \"" +
+                       secret + "\"\n"},
+        {"rabbitmq", "url = \"amqp://me:" + secret + "@" + none + "/\"\nrouting_key = \"q\"\n"},
+        {"nats", "url = \"nats://me:" + secret + "@" + none + "\"\nsubject = \"s\"\n"},
+        {"nats2", "url = \"nats://" + none + "\"\nsubject = \"s\"\ntoken = \"" + secret + "\"\n"},
+        {"kafka", "brokers = \"" + none +
+                      "\"\ntopic = \"t\"\nproperties.security.protocol = \"SASL_PLAINTEXT\"\n"
+                      "properties.sasl.mechanism = \"PLAIN\"\nproperties.sasl.username = \"me\"\n"
+                      "properties.sasl.password = \"" +
+                      secret + "\"\n"},
+        {"http", "url = \"http://me:" + secret + "@" + none + "/hook\"\nallow_private = true\nsecret = \"" +
+                     webhook + "\"\n"},
+        {"sqs", "queue = \"http://" + none + "/1/q\"\nregion = \"x\"\naccess_key = \"a\"\nsecret_key = \"" +
+                    secret + "\"\n"},
+        {"postgres", "url = \"host=127.0.0.1 port=" + none.substr(none.find(':') + 1) +
+                         " user=me password=" + secret + "\"\ninbox = \"i\"\n"}};
+    const int port = find_free_port();
+    std::ofstream file(folder / "one.toml");
+    file << "[relay]\ndrain = \"1s\"\n[server]\nlisten = \"127.0.0.1:" << port << "\"\n";
+    for (const auto& [name, lines] : sinks)
+        file << "[[pipeline]]\nname = \"" << name
+             << "\"\n[pipeline.source]\noutbox = \"orders\"\n[pipeline.sink]\n"
+             << "type = \"" << name.substr(0, name.find('2')) << "\"\n"
+             << lines;
+    file.close();
+    publish(1, 1);
+    auto relay = start("one");
+    httplib::Client http("127.0.0.1", port);
+    std::string told;
+    wait_until("every sink is in trouble", [&] {
+        const auto answer = http.Get("/readyz");
+        if (!answer) return false;
+        told = answer->body;
+        return std::all_of(sinks.begin(), sinks.end(),
+                           [&](const auto& it) { return told.find(it.first + ": ") != std::string::npos; });
+    });
+    const auto metrics = http.Get("/metrics");
+    ASSERT_TRUE(metrics);
+    EXPECT_EQ(relay.stop(), 0);
+    const auto checked =
+        run_baton({"relay", "--db", url, "--check", "--config", (folder / "one.toml").string()});
+    EXPECT_EQ(checked.exit_code, 1);
+    for (const auto& text : {told, metrics->body, text_of(folder / "one.log"), text_of(folder / "one.out"),
+                             checked.output, checked.errors})
+        for (const auto& hidden : {secret, webhook}) EXPECT_EQ(text.find(hidden), std::string::npos) << text;
+}
+
+TEST_P(Relaying, a_sink_that_is_away_is_told_once_and_again_when_it_is_back) {
+    const int port = find_free_port();
+    write_config("type = \"http\"\nurl = \"http://127.0.0.1:" + std::to_string(port) +
+                 "/\"\nallow_private = true\n");
+    publish(1, 20);
+    auto relay = start("one");
+    wait_for_log("one", "no event gets through");
+    httplib::Server server;
+    std::atomic<int> got = 0;
+    server.Post("/", [&got](const httplib::Request&, httplib::Response&) { ++got; });
+    std::thread thread([&] { server.listen("127.0.0.1", port); });
+    wait_for_log("one", "events get through again");
+    wait_until("all came", [&] { return got == 20; });
+    publish(21, 40);
+    wait_until("the others came", [&] { return got == 40; });
+    EXPECT_EQ(relay.stop(), 0);
+    server.stop();
+    thread.join();
+    const std::string log = text_of(folder / "one.log");
+    EXPECT_EQ(log.find("no event gets through"), log.rfind("no event gets through")) << log;
+    EXPECT_NE(log.find("refused"), std::string::npos) << log;
 }
 
 TEST_P(Relaying, check_validates_and_connects_without_sending) {

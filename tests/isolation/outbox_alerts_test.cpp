@@ -84,6 +84,25 @@ TEST_P(OutboxAlerts, an_alert_too_large_for_the_channel_is_cut_not_lost) {
     EXPECT_EQ(alerted("test_alert", "truncated"), "true");
 }
 
+TEST_P(OutboxAlerts, maintenance_and_dropping_an_outbox_do_not_meet_head_on) {
+    db_.exec("select baton.run_maintenance()");  // makes the next partitions
+    db_.exec("begin; select baton.run_maintenance()");
+    std::thread dropper([&] {
+        Connection db(url_, "dropper");
+        EXPECT_NO_THROW(db.exec("select baton.drop_outbox('events', cascade => true)"));
+    });
+    wait_until("the other waits", [&] {
+        return listener_.value(
+                   "select count(*) from pg_stat_activity where application_name = 'dropper' and "
+                   "wait_event_type = 'Lock'") == "1";
+    });
+    db_.exec(
+        "select baton.set_setting('outbox_storage_critical_mb', '0'); select baton.run_maintenance(); "
+        "commit");
+    dropper.join();
+    EXPECT_EQ(db_.value("select to_regclass('events')"), "");
+}
+
 TEST_P(OutboxAlerts, dropping_an_outbox_while_it_is_polled_ends_the_polls_with_a_clear_error) {
     std::atomic<bool> stop{false};
     std::atomic<int> polls{0};

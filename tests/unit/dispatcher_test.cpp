@@ -30,6 +30,7 @@ class ScriptedSink final : public Sink {
         ++checks;
         if (down) throw Error("nobody is there");
     }
+    std::string trouble() override { return words; }
     void send(std::span<const Message> messages) override {
         for (const auto& message : messages) {
             const std::string id(message.event->event_id);
@@ -75,6 +76,7 @@ class ScriptedSink final : public Sink {
     std::size_t answers_per_collect = 1000;
     std::size_t most_in_flight = 0;
     bool down = false;
+    std::string words;
     int checks = 0;
 
   private:
@@ -158,7 +160,7 @@ class Dispatching : public testing::TestWithParam<bool> {
     Policy policy;
     Backoff backoff{10ms, 10ms};
     std::unique_ptr<Dispatcher> dispatcher;
-    Dispatcher::Time now{1000s};
+    Time now{1000s};
     std::uint64_t batches = 0;
     int parts = 1;
 };
@@ -298,6 +300,29 @@ TEST_P(Dispatching, without_room_for_poison_what_cannot_be_rendered_halts_and_is
     dispatcher->add(made);
     EXPECT_THROW(run(), Halted);
     EXPECT_EQ(checkpoint.position.second, 0u);
+}
+
+TEST_P(Dispatching, a_sink_that_keeps_messages_and_does_not_answer_is_in_trouble) {
+    begin(GetParam());
+    sink->answers_per_collect = 0;
+    sink->words = "cannot connect";
+    dispatcher->step(now, 0ms);
+    now += 100s;  // nothing to be sent is no silence
+    dispatcher->add(batch({"a1", "b1"}));
+    dispatcher->step(now, 0ms);
+    EXPECT_EQ(dispatcher->trouble(), "") << "it is given a moment";
+    now += 2s;
+    dispatcher->step(now, 0ms);
+    EXPECT_EQ(dispatcher->trouble(), "cannot connect");
+    sink->words.clear();
+    EXPECT_EQ(dispatcher->trouble(), "");
+    now += 10s;
+    dispatcher->step(now, 0ms);
+    EXPECT_NE(dispatcher->trouble().find("not answered"), std::string::npos);
+    sink->words = "what was said before";
+    sink->answers_per_collect = 1;
+    dispatcher->step(now, 0ms);
+    EXPECT_EQ(dispatcher->trouble(), "") << "it answers";
 }
 
 TEST_P(Dispatching, a_sink_that_takes_nothing_costs_no_event_an_attempt) {
