@@ -23,7 +23,9 @@ add_library(baton::baton ALIAS baton_shared)  # the same name as in the package
 set_target_properties(baton_shared PROPERTIES
   VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 if(BATON_SANITIZE)
-  target_link_options(baton_shared PRIVATE -fsanitize=${BATON_SANITIZE})
+  # Whoever loads it needs the sanitizer too.
+  target_compile_options(baton_shared PUBLIC ${sanitizer_flags})
+  target_link_options(baton_shared PUBLIC ${sanitizer_flags})
 else()
   target_link_options(baton_shared PRIVATE -Wl,--no-undefined)  # a room that needs more than is linked is seen here
 endif()

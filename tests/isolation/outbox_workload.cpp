@@ -54,10 +54,13 @@ Journal::Verdict Journal::compare(const std::map<std::string, std::string>& comm
     verdict.revived = revived_;
     std::set<std::string> seen;
     std::map<std::string, long> newest;
+    std::map<std::string, std::string> history;  // of each key
     const auto note = [&](const char* what, const std::string& event) {
         if (verdict.examples.size() < 400) verdict.examples += std::string(what) + " " + event + "; ";
     };
     for (const auto& event : handled_) {
+        history[event.key] += std::to_string(event.version) + " by " + event.lease + " polled at " +
+                              std::to_string(event.polled_at) + "\n";
         if (!committed.contains(event.event)) ++verdict.phantom, note("phantom", event.event);
         if (!seen.insert(event.event).second) {
             ++verdict.repeated;
@@ -65,8 +68,9 @@ Journal::Verdict Journal::compare(const std::map<std::string, std::string>& comm
         }
         auto& last = newest[event.key];
         if (event.version < last)
-            ++verdict.out_of_order, note("out of order", event.key + "/" + std::to_string(event.version) +
-                                                             " after " + std::to_string(last));
+            ++verdict.out_of_order,
+                note("out of order", event.key + "/" + std::to_string(event.version) + " after " +
+                                         std::to_string(last) + ":\n" + history[event.key]);
         last = std::max(last, event.version);
     }
     for (const auto& [event, key] : committed)
@@ -168,7 +172,9 @@ bool Workload::handle_batch(Connection& db, const Member& member, const std::str
             for (int i = 0; i < parked.rows(); ++i) skipped.insert(parked.text(i, 0));
             continue;
         }
-        account.handled({batch.text(row, 1), batch.text(row, 2), batch.number<long>(row, 3), polled_at});
+        account.handled(
+            {batch.text(row, 1), batch.text(row, 2), batch.number<long>(row, 3), polled_at,
+             name + " " + token.substr(0, 8) + " row " + std::to_string(row) + " id " + batch.text(row, 0)});
         if (row == pause_at) {
             db.query("select baton.commit_offset($1, $2, $3::bigint, $4::uuid)",
                      {member.group, name, batch.text(row, 0), token});

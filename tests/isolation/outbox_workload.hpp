@@ -25,6 +25,7 @@ class Journal {
         std::string key;
         long version;
         std::size_t polled_at = 0;  // Journal::moment() before it was asked for
+        std::string lease;          // who handled it, and under which lease
     };
 
     void handled(Handled event);
