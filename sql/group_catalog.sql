@@ -82,6 +82,7 @@ create table baton.parked (
     state        text        not null check (state in ('scheduled', 'retry', 'blocked', 'dead')),
     key          text,
     attempt      int         not null,  -- deliveries made so far
+    follows      bigint,                -- the event of its key before it, if its lease had not settled that one
     due_at       timestamptz not null,
     error        text,
     event        jsonb,                 -- a copy, once the log need not keep the row, or the edited event

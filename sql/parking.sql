@@ -73,28 +73,52 @@ as $$
 $$;
 comment on function baton.unblock_keys(baton.consumer_groups, text[]) is 'makes the first blocked event of each key due';
 
--- Lease parked events that are due, with what waits behind them for the same key, in id order.
+-- Whether an event of a key is part of a piece still.
+create function baton.is_under_way(group_id int, key text, id bigint)
+returns boolean
+language sql stable
+as $$
+    select exists (select from baton.pieces p
+                    where p.group_id = is_under_way.group_id and p.piece_id >= (baton.position_of(is_under_way.group_id)).first_piece
+                      and p.lanes & (1::bigint << baton.lane(is_under_way.key, is_under_way.id)) <> 0
+                      and p.after_id < is_under_way.id and p.upto_id >= is_under_way.id and is_under_way.id <> all (p.holes))
+$$;
+comment on function baton.is_under_way(int, text, bigint) is 'whether an event is in a piece';
+
+-- Whether a parked event could go now, were it the first of its key.
+create function baton.is_free(p baton.parked)
+returns boolean
+language sql volatile
+as $$
+    select p.lease_token is null and (p.state = 'blocked' or p.state in ('scheduled', 'retry') and p.due_at <= clock_timestamp())
+       and (p.follows is null or not baton.is_under_way(p.group_id, p.key, p.follows))
+$$;
+comment on function baton.is_free(baton.parked) is 'whether a parked event is due, not leased, and waits for none in a piece';
+
+-- Lease parked events that are due. What is parked of a key goes in id order and without a gap: an event that another consumer holds, or
+-- that is not due, holds back all that follow it, even when one before it is due. Leases that ran out have been ended before.
 create function baton.lease_parked(g baton.consumer_groups, consumer_id text, token uuid, until timestamptz, batch int)
 returns setof baton.parked
 language sql
 as $$
     with due as (
-        select p.parked_id, p.key, p.id
+        select p.parked_id, p.key, p.state
           from baton.parked p
-         where p.group_id = g.group_id and p.state in ('scheduled', 'retry') and p.due_at <= clock_timestamp()
-           and (p.lease_token is null or p.leased_until < clock_timestamp())
+         where p.group_id = g.group_id and p.state in ('scheduled', 'retry') and p.due_at <= clock_timestamp() and baton.is_free(p)
+           and not (p.state = 'retry' and exists (
+                   select from baton.parked q where q.group_id = g.group_id and q.key = p.key and q.id < p.id
+                      and baton.blocks_key(g, q.state) and not baton.is_free(q)))
          order by p.due_at, p.id limit batch
-    ), chain as (  -- a key's blocked events travel behind the one that is due
-        select p.parked_id
-          from (select key, min(id) as id from due where key is not null group by key) head
-          join baton.parked p on p.group_id = g.group_id and p.key = head.key and p.id > head.id and p.state = 'blocked'
-         where g.ordered and (p.lease_token is null or p.leased_until < clock_timestamp())
-           and exists (select from due join baton.parked r using (parked_id) where r.key = p.key and r.state = 'retry')
-           and not exists (select from baton.parked q where q.group_id = g.group_id and q.key = p.key and q.state = 'dead'
-                              and q.id < p.id and g.on_poison <> 'park')
+    ), line as (
+        select l.parked_id
+          from (select q.parked_id, bool_and(baton.is_free(q)) over (partition by q.key order by q.id) as free
+                  from baton.parked q
+                 where q.group_id = g.group_id and q.key in (select d.key from due d where d.state = 'retry') and baton.blocks_key(g, q.state)) l
+         where l.free
     ), chosen as (
         select p.parked_id from baton.parked p
-         where p.parked_id in (select d.parked_id from due d union select c.parked_id from chain c)
+         where p.parked_id in (select d.parked_id from due d where d.state = 'scheduled' or d.key is null or not g.ordered
+                               union select l.parked_id from line l)
          order by p.id limit batch for update
     )
     update baton.parked p

@@ -86,17 +86,19 @@ as $$
 $$;
 comment on function baton.leave_piece(int, bigint, bigint, bigint, bigint, int, bigint[]) is 'adds a piece that waits for a taker';
 
--- End the leases of a group that ran out, each as a whole: whoever comes too late can settle nothing of it, neither what others have been
--- given meanwhile nor the rest. The caller has locked the group.
+-- End the leases of a group that ran out, each as a whole, hence by one moment: whoever comes too late can settle nothing of it, neither
+-- what others have been given meanwhile nor the rest. The caller has locked the group.
 create function baton.end_leases(g baton.consumer_groups, first_piece bigint)
 returns void
 language plpgsql
 as $$
+declare
+    moment constant timestamptz := clock_timestamp();
 begin
     update baton.pieces p set lease_token = null, consumer_id = null, leased_until = null, attempt = p.attempt + 1
-     where p.group_id = g.group_id and p.piece_id >= first_piece and p.leased_until < clock_timestamp();
+     where p.group_id = g.group_id and p.piece_id >= first_piece and p.leased_until < moment;
     update baton.parked p set lease_token = null, consumer_id = null, leased_until = null
-     where p.group_id = g.group_id and p.lease_token is not null and p.leased_until < clock_timestamp();
+     where p.group_id = g.group_id and p.lease_token is not null and p.leased_until < moment;
 end
 $$;
 comment on function baton.end_leases(baton.consumer_groups, bigint) is 'frees what consumers hold beyond their time';
@@ -113,7 +115,8 @@ begin
         return true;
     end if;
     if g.ordered and step_aside.key is not null and exists (
-        select from baton.parked p where p.group_id = g.group_id and p.key = step_aside.key and baton.blocks_key(g, p.state)) then
+        select from baton.parked p where p.group_id = g.group_id and p.key = step_aside.key and p.id < step_aside.id
+                        and baton.blocks_key(g, p.state)) then
         insert into baton.parked (group_id, id, state, key, attempt, due_at)
         values (g.group_id, step_aside.id, 'blocked', step_aside.key, 0, clock_timestamp());
         return true;

@@ -361,7 +361,7 @@ begin
       from unnest(ids, keys, available) as e (id, key, available_at)
      where e.available_at > clock_timestamp()
         or g.ordered and e.key is not null
-           and exists (select from baton.parked p where p.group_id = at.group_id and p.key = e.key and p.id <> e.id
+           and exists (select from baton.parked p where p.group_id = at.group_id and p.key = e.key and p.id < e.id
                           and baton.blocks_key(g, p.state))
     on conflict (group_id, id) do nothing;
     return array(select p.id from baton.parked p where p.group_id = at.group_id and p.id = any (ids));

@@ -233,7 +233,8 @@ comment on function baton.trim_pieces(baton.outboxes, baton.consumer_groups, tex
 
 -- Park events that a consumer could not handle. In an ordered group the later events of the same keys in the lease are blocked with
 -- them: the rows returned say what was parked, and none of it may be handled now. They come back by the group's backoff, or not
--- before the time given.
+-- before the time given. For an event that is parked already, because it was failed before or its lease has ended, they are
+-- all that is parked of its key from there on: the caller may have more of it in its hands than it holds.
 create function baton.fail_events(group_name text, consumer_id text, ids bigint[], error text, permanent boolean default false,
                                   lease_token uuid default null, retry_after interval default null)
 returns table (id bigint, state text, attempt int, due_at timestamptz)
@@ -248,6 +249,7 @@ declare
     held baton.held_event[];
     failed baton.held_event[];
     followers baton.held_event[];
+    already bigint[];
 begin
     perform baton.check_consumer(fail_events.consumer_id);
     if ids is null or cardinality(ids) = 0 or array_position(ids, null) is not null then
@@ -262,6 +264,7 @@ begin
     held := baton.held_events(outbox, g, fail_events.consumer_id, fail_events.lease_token);
     failed := array(select h from unnest(held) h where h.id = any (ids) order by h.id);
     perform baton.check_held(g, fail_events.consumer_id, ids, held);
+    already := array(select i from unnest(ids) i where not exists (select from unnest(failed) f where f.id = i));
 
     followers := array(  -- a dead letter holds its key only where the group's policy says so
         select h from unnest(held) h
@@ -275,12 +278,19 @@ begin
     select g.group_id, f.id, 'blocked', f.key, f.attempt - 1, clock_timestamp() from unnest(followers) f
     on conflict (group_id, id) do update
        set state = 'blocked', attempt = excluded.attempt, lease_token = null, consumer_id = null, leased_until = null;
+    update baton.parked q  -- what the lease holds of the key before it may come again: it goes first
+       set follows = (select max(h.id) from unnest(held) h where h.key = q.key and h.id < q.id and not h.parked and h.id <> all (ids))
+     where g.ordered and q.group_id = g.group_id and q.id = any (array(select f.id from unnest(failed) f where not f.parked));
     perform baton.unblock_keys(g, array(select f.key from unnest(failed) f where f.parked));
     perform baton.trim_pieces(outbox, g, fail_events.consumer_id, fail_events.lease_token,
                               array(select f.id from unnest(failed || followers) f where not f.parked));
     return query
         select q.id, q.state, q.attempt, q.due_at from baton.parked q
-         where q.group_id = g.group_id and q.id = any (array(select f.id from unnest(failed || followers) f)) order by q.id;
+         where q.group_id = g.group_id
+           and (q.id = any (already || array(select f.id from unnest(failed || followers) f))
+                or g.ordered and exists (select from baton.parked r where r.group_id = g.group_id and r.id = any (already)
+                                            and r.key = q.key and r.id < q.id))
+         order by q.id;
 end
 $$;
 comment on function baton.fail_events(text, text, bigint[], text, boolean, uuid, interval) is 'parks events that a consumer could not handle';

@@ -87,10 +87,11 @@ TEST_P(OutboxProperty, nothing_is_lost_and_keys_keep_their_order_when_members_cr
     for (int i = 0; i < 4; ++i)
         workload.consume({.group = "team",
                           .number = i,
-                          .visibility_seconds = 2,
+                          .visibility_seconds = 1,
                           .crash_percent = 5,
                           .fail_percent = 10,
-                          .partial_percent = 20},
+                          .partial_percent = 20,
+                          .stall_percent = 5},
                          team);
     workload.write(run_time);
     workload.drain();

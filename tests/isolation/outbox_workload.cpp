@@ -158,11 +158,17 @@ bool Workload::handle_batch(Connection& db, const Member& member, const std::str
         {member.group, name, 1 + dice(seed, 200), member.visibility_seconds});
     if (batch.empty()) return false;
     const std::string token = batch.text(0, 4);
+    const auto commit = [&](int row) {  // false when the lease is gone
+        return db.value("select baton.commit_offset($1, $2, $3::bigint, $4::uuid)",
+                        {member.group, name, batch.text(row, 0), token}) == "t";
+    };
     const int crash_at = dice(seed, 100) < member.crash_percent ? dice(seed, batch.rows() + 1) : -1;
     const int fail_at = dice(seed, 100) < member.fail_percent ? dice(seed, batch.rows()) : -1;
     const int pause_at = dice(seed, 100) < member.partial_percent ? dice(seed, batch.rows()) : -1;
+    const int stall_at = dice(seed, 100) < member.stall_percent ? dice(seed, batch.rows()) : -1;
     std::set<std::string> skipped;
     for (int row = 0; row < batch.rows(); ++row) {
+        if (row == stall_at) std::this_thread::sleep_for(std::chrono::milliseconds(dice(seed, 2000)));
         if (row == crash_at) return true;
         if (skipped.contains(batch.text(row, 0))) continue;
         if (row == fail_at) {
@@ -170,23 +176,21 @@ bool Workload::handle_batch(Connection& db, const Member& member, const std::str
                 "select id from baton.fail_events($1, $2, array[$3::bigint], 'on purpose', false, $4::uuid)",
                 {member.group, name, batch.text(row, 0), token});
             for (int i = 0; i < parked.rows(); ++i) skipped.insert(parked.text(i, 0));
+            if (!skipped.contains(batch.text(row, 0))) return true;  // the lease is gone
             continue;
         }
         account.handled(
             {batch.text(row, 1), batch.text(row, 2), batch.number<long>(row, 3), polled_at,
              name + " " + token.substr(0, 8) + " row " + std::to_string(row) + " id " + batch.text(row, 0)});
         if (row == pause_at) {
-            db.query("select baton.commit_offset($1, $2, $3::bigint, $4::uuid)",
-                     {member.group, name, batch.text(row, 0), token});
+            if (!commit(row)) return true;
             for (int before = 0; before <= row; ++before)
                 if (!skipped.contains(batch.text(before, 0))) account.settled(batch.text(before, 1));
         }
     }
     for (int row = batch.rows() - 1; row >= 0; --row) {
         if (skipped.contains(batch.text(row, 0))) continue;
-        if (row != pause_at)
-            db.query("select baton.commit_offset($1, $2, $3::bigint, $4::uuid)",
-                     {member.group, name, batch.text(row, 0), token});
+        if (row != pause_at && !commit(row)) return true;
         break;
     }
     for (int row = 0; row < batch.rows(); ++row)

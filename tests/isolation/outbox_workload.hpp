@@ -58,6 +58,7 @@ struct Member {
     int crash_percent = 0;    // leaves without committing and comes back under a new name
     int fail_percent = 0;     // fails one event of the batch
     int partial_percent = 0;  // commits only a part, then the rest
+    int stall_percent = 0;    // stands still for up to two seconds, its lease in hand
 };
 
 class Workload {

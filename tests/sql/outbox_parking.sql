@@ -127,4 +127,54 @@ select is((select array_agg(id) from baton.poll_outbox('w', 'second', 1)), '{1}'
 select throws_ok($$ select baton.commit_offset('w', 'first', 5, (select token from lease)) $$, 'BT001', null, 'then nothing of it can be settled');
 select is((select array_agg(attempt) from baton.poll_outbox('w', 'third') where id in (2, 4, 5)), '{2,2,2}'::int[], 'the rest is given for the second time');
 
+-- who fails an event after its lease has ended learns what else of its key may not be handled
+select baton.create_outbox('late');
+select baton.create_consumer_group('l', 'late', 'earliest', retry_base => '1 ms', retry_limit => '1 ms');
+insert into late (event_type, partition_key) values ('e', 'z'), ('e', 'k'), ('e', 'k'), ('e', 'k');
+select is((select count(*)::int from baton.poll_outbox('l', 'x')), 4, 'four events');
+select is((select array_agg(id) from baton.fail_events('l', 'x', '{1,2}', 'not now')), '{1,2,3,4}'::bigint[], 'are parked');
+select make_due();
+drop table lease;
+create temp table lease as select lease_token as token, id from baton.poll_outbox('l', 'x');
+select is((select array_agg(id) from lease), '{1,2,3,4}'::bigint[], 'and come again');
+update baton.parked set leased_until = now() - interval '1 second' where consumer_id = 'x';
+select is((select array_agg(id) from baton.poll_outbox('l', 'y', 1)), '{1}'::bigint[], 'the lease runs out, and another takes a part');
+select is((select array_agg(id) from baton.fail_events('l', 'x', '{2}', 'too late', lease_token => (select max(token::text)::uuid from lease))),
+          '{2,3,4}'::bigint[], 'the rest of the key is named to who comes too late');
+select is((select array_agg(state order by id) from baton.parked where key = 'k' and lease_token is null), '{retry,blocked,blocked}'::text[],
+          'and stands as before');
+select throws_ok($$ select baton.fail_events('l', 'x', '{1}', 'too late', lease_token => (select max(token::text)::uuid from lease)) $$,
+                 'BT001', null, 'what another has cannot be failed');
+
+-- what is parked of a key goes in order and without a gap, and behind what its lease had not settled
+select baton.create_outbox('line');
+select baton.create_consumer_group('o', 'line', 'earliest', retry_base => '1 ms', retry_limit => '1 ms');
+insert into line (event_type, partition_key) select 'e', 'k' from generate_series(1, 10);
+select is((select count(*)::int from baton.poll_outbox('o', 'a')), 10, 'ten events of a key');
+select is((select array_agg(id) from baton.fail_events('o', 'a', '{2}', 'not now')), '{2,3,4,5,6,7,8,9,10}'::bigint[], 'the second fails, the others wait');
+select make_due();
+select is((select count(*)::int from baton.poll_outbox('o', 'b', 3)), 0, 'none of them goes before the first is settled');
+select is(baton.commit_offset('o', 'a', 1), true, 'once it is');
+select is((select array_agg(id) from baton.poll_outbox('o', 'b', 3)), '{2,3,4}'::bigint[], 'they go');
+select is(baton.commit_offset('o', 'b', 2), true, 'one of them is settled');
+select is((select count(*)::int from baton.poll_outbox('o', 'c')), 0, 'those behind do not overtake the ones that are held');
+update baton.parked set leased_until = now() - interval '1 second' where consumer_id = 'b';
+select is((select array_agg(id) from baton.poll_outbox('o', 'c')), '{3,4,5,6,7,8,9,10}'::bigint[], 'when the lease ends, all go to another');
+select is((select array_agg(id) from baton.fail_events('o', 'c', '{5}', 'not now')), '{5,6,7,8,9,10}'::bigint[], 'one in the middle fails');
+update baton.parked set leased_until = now() - interval '1 second' where consumer_id = 'c';
+update baton.parked set due_at = now() + interval '1 hour' where group_id = (select group_id from baton.consumer_groups where group_name = 'o') and id = 5;
+select is((select array_agg(id) from baton.poll_outbox('o', 'd')), '{3,4}'::bigint[], 'nobody gets what is behind it before it is due');
+
+-- an event is not held back by a later one of its key
+select baton.create_consumer_group('e', 'line', 'earliest', on_poison => 'block_key', retry_base => '1 ms', retry_limit => '1 ms');
+select is((select array_agg(id) from baton.poll_outbox('e', 'a', 3)), '{1,2,3}'::bigint[], 'three events of a key');
+select is((select array_agg(state) from baton.fail_events('e', 'a', '{2}', 'never', permanent => true)), '{dead,blocked}'::text[], 'the second is dead');
+update baton.pieces set leased_until = now() - interval '1 second' where group_id = (select group_id from baton.consumer_groups where group_name = 'e');
+select is((select array_agg(id) from baton.poll_outbox('e', 'b', 3)), '{1}'::bigint[], 'the lease ends, and the first goes to another');
+select is(baton.commit_offset('e', 'b', 1), true, 'and is settled');
+select is((select count(*)::int from baton.poll_outbox('e', 'b', 3)), 0, 'the others wait');
+select baton.replay_dead_letters(array(select d.id from baton.dead_letters d where d.group_name = 'e'));
+select make_due();
+select is((select array_agg(id) from baton.poll_outbox('e', 'b', 2)), '{2,3}'::bigint[], 'until the dead one is replayed');
+
 select * from finish();
