@@ -74,7 +74,11 @@ std::string Dispatcher::trouble() const {
 
 std::optional<Time> Dispatcher::next_timer() const {
     if (!sending_) return {};
-    if (breaker_.open()) return breaker_.until();
+    if (breaker_.open()) {
+        if (cursor_ < works_.size() || lanes_.ready() > 0) return breaker_.until();
+        const auto timer = lanes_.next_timer();  // there may be nothing to probe with before
+        return timer ? std::optional(std::max(*timer, *breaker_.until())) : timer;
+    }
     if (!rate_.limited() && lanes_.ready() > 0 && in_flight_ < policy_.max_in_flight) return Time{};
     auto next = lanes_.next_timer();
     if (rate_.limited() && (cursor_ < works_.size() || lanes_.ready() > 0))
@@ -230,7 +234,10 @@ void Dispatcher::take(const Delivery& delivery, Time now) {
     --it.parts;
     if (delivery.verdict == Verdict::delivered) {
         ++progress_;
-        if (breaker_.delivered()) lanes_.welcome_back(now);
+        if (breaker_.delivered()) {
+            ++outages_;
+            lanes_.welcome_back(now);
+        }
         if (!trouble_.empty()) trouble_.clear();
         if (part < 64) it.delivered_parts |= 1ULL << part;
     } else {
@@ -280,6 +287,8 @@ void Dispatcher::retry(Ref ref, std::string_view name, Time now) {
     it.state = State::waiting;
     it.failed = false;
     ++counts_.retried;
+    // How often it was tried before the sink was back says nothing about how long it should wait now.
+    if (std::exchange(it.outage, outages_) != outages_) it.tries = 1;
     Lane& its = lanes_.make(name);
     // Those behind a failed one fail with it: that is not their fault either.
     const bool to_count = progress_ != it.progress && (its.waiting.empty() || ref < its.waiting.front());
@@ -294,8 +303,8 @@ void Dispatcher::retry(Ref ref, std::string_view name, Time now) {
         return fail(ref, it.refusal->error, Failure::Kind::retry);
     its.waiting.insert(ref);
     its.failed = its.flying > 0;
-    its.not_before = std::max(its.not_before, now + std::max(policy_.backoff.delay(it.tries, random_),
-                                                             it.refusal->retry_after.value_or(0ms)));
+    const auto pause = policy_.backoff.delay(it.tries, random_);
+    its.not_before = std::max(its.not_before, now + std::max(pause, it.refusal->retry_after.value_or(0ms)));
 }
 
 // Whether only this event, and those that wait behind it, are there to be sent.

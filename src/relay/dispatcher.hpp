@@ -103,9 +103,10 @@ class Dispatcher {
         State state = State::waiting;
         std::uint16_t parts = 0;            // messages of it that are in flight
         std::uint16_t attempts = 0;         // that count against it
-        std::uint16_t tries = 0;            // that were made
+        std::uint16_t tries = 0;            // that were made since the sink was back last
         bool failed = false;                // one of its messages came back
         bool rejected = false;              // ... for good
+        std::uint32_t outage = 0;           // how many there had been when it failed last
         std::uint64_t delivered_parts = 0;  // a bit for each message that need not be sent again
         std::uint64_t progress = 0;         // how much was delivered when it failed last
         std::string storage;                // of a body that is not the payload itself
@@ -186,6 +187,7 @@ class Dispatcher {
     Breaker breaker_;
     RateLimit rate_;
     std::uint64_t progress_ = 0;  // messages delivered
+    std::uint32_t outages_ = 0;   // that are over
     std::string trouble_;
     Counts counts_;
     OnFailure on_failure_;

@@ -344,6 +344,43 @@ TEST_P(Dispatching, a_sink_that_takes_nothing_costs_no_event_an_attempt) {
     EXPECT_EQ(checkpoint.position.second, 4u);
 }
 
+TEST_P(Dispatching, a_sink_that_is_down_is_waited_for_and_not_asked_all_the_time) {
+    backoff = {10ms, 10min};
+    begin(GetParam());
+    sink->down = true;
+    dispatcher->add(batch({"a1", "b1"}));
+    for (int i = 0; i < 60; ++i) {
+        dispatcher->step(now, 0ms);
+        ASSERT_EQ(dispatcher->in_flight(), 0u);
+        ASSERT_TRUE(dispatcher->next_timer());
+        if (i > 20) {
+            ASSERT_GT(*dispatcher->next_timer(), now) << i;
+        }
+        now = std::max(now, *dispatcher->next_timer());
+    }
+}
+
+TEST_P(Dispatching, after_an_outage_a_failure_waits_no_longer_than_a_first_one) {
+    backoff = {10ms, 10min};
+    begin(GetParam());
+    sink->down = true;
+    dispatcher->add(batch({"a1", "b1"}));
+    run(100);
+    ASSERT_GT(sink->sent.size(), 40u);
+    sink->down = false;
+    sink->scripts["a1"] = {Verdict::retry, Verdict::retry, Verdict::retry};
+    dispatcher->add(batch({"c1", "d1", "e1"}));
+    now = std::max(now, *dispatcher->next_timer());
+    const Time back = now;
+    for (int i = 0; i < 200 && sink->delivered.size() < 5; ++i) {
+        dispatcher->step(now += 1ms, 0ms);
+        if (sink->delivered.size() < 5 && dispatcher->next_timer())
+            now = std::max(now, *dispatcher->next_timer());
+    }
+    EXPECT_EQ(sink->delivered.size(), 5u);
+    EXPECT_LT(now - back, 1min);
+}
+
 TEST_P(Dispatching, keys_that_waited_for_a_sink_that_was_down_go_as_soon_as_it_is_back) {
     backoff = {10min, 10min};
     begin(GetParam());
@@ -365,7 +402,7 @@ TEST_P(Dispatching, an_event_that_failed_while_others_went_waits_its_time) {
     begin(GetParam());
     sink->scripts["a1"] = {Verdict::retry};
     dispatcher->add(batch({"b1", "a1"}));
-    run(2);
+    for (int i = 0; i < 2; ++i) dispatcher->step(now += 1ms, 0ms);
     dispatcher->add(batch({"c1"}));
     now += 10s;  // the circuit may be tried again
     for (int i = 0; i < 3; ++i) dispatcher->step(now += 1ms, 0ms);
