@@ -83,6 +83,29 @@ void grant(const std::string& broker, const char* user, rd_kafka_AclOperation_t 
     rd_kafka_destroy(admin);
 }
 
+// Let the second listener want the password of the user "relay", over this protocol.
+void want_password(KafkaServer& server, const std::string& protocol, const std::vector<std::string>& more) {
+    server.settings = {
+        "listener.security.protocol.map=PLAIN:PLAINTEXT,PROXIED:" + protocol + ",CONTROLLER:PLAINTEXT",
+        "listener.name.proxied.sasl.enabled.mechanisms=PLAIN",
+        "listener.name.proxied.plain.sasl.jaas.config=org.apache.kafka.common.security.plain."
+        "PlainLoginModule required user_relay=\"secret\";"};
+    server.settings.insert(server.settings.end(), more.begin(), more.end());
+}
+
+// Settings of a sink that has it.
+relay::Settings with_password(const KafkaServer& server, const std::string& protocol) {
+    relay::Settings settings("sink");
+    settings.set("type", "kafka");
+    settings.set("brokers", "127.0.0.1:" + std::to_string(server.proxied_port()));
+    settings.set("connect_timeout", "4s");
+    settings.set("properties.security.protocol", protocol);
+    settings.set("properties.sasl.mechanism", "PLAIN");
+    settings.set("properties.sasl.username", "relay");
+    settings.set("properties.sasl.password", "secret");
+    return settings;
+}
+
 class KafkaSink : public testing::Test {
   protected:
     static void SetUpTestSuite() {
@@ -160,25 +183,14 @@ TEST_F(KafkaSink, tls_and_a_password_are_spoken_and_strangers_are_not_trusted) {
     // Kafka wants key and certificate in one file.
     std::ofstream(folder / "both.pem") << read_text(certificate.key) << read_text(certificate.cert);
     KafkaServer server;
-    server.settings = {"listener.security.protocol.map=PLAIN:PLAINTEXT,PROXIED:SASL_SSL,CONTROLLER:PLAINTEXT",
-                       "listener.name.proxied.ssl.keystore.type=PEM",
-                       "listener.name.proxied.ssl.keystore.location=" + (folder / "both.pem").string(),
-                       "listener.name.proxied.sasl.enabled.mechanisms=PLAIN",
-                       "listener.name.proxied.plain.sasl.jaas.config=org.apache.kafka.common.security.plain."
-                       "PlainLoginModule "
-                       "required user_relay=\"secret\";"};
+    want_password(server, "SASL_SSL",
+                  {"listener.name.proxied.ssl.keystore.type=PEM",
+                   "listener.name.proxied.ssl.keystore.location=" + (folder / "both.pem").string()});
     server.start();
     const audit::KafkaProperties plain{{"bootstrap.servers", "127.0.0.1:" + std::to_string(server.port())}};
     audit::create_topic(plain, "safe", 1);
-    relay::Settings settings("sink");
-    settings.set("type", "kafka");
-    settings.set("brokers", "127.0.0.1:" + std::to_string(server.proxied_port()));
-    settings.set("connect_timeout", "4s");
+    auto settings = with_password(server, "SASL_SSL");
     settings.set("topic", "safe");
-    settings.set("properties.security.protocol", "SASL_SSL");
-    settings.set("properties.sasl.mechanism", "PLAIN");
-    settings.set("properties.sasl.username", "relay");
-    settings.set("properties.sasl.password", "secret");
     EXPECT_THROW(sinks::make_sink(settings)->check(), Error) << "nobody vouches for the certificate";
     settings.set("properties.ssl.ca.location", certificate.cert.string());
     Message message;
@@ -198,26 +210,14 @@ TEST_F(KafkaSink, tls_and_a_password_are_spoken_and_strangers_are_not_trusted) {
 // A user who may write nowhere gets no producer id, and from then on the library refuses everything.
 TEST_F(KafkaSink, a_fatal_error_of_the_library_is_named_and_overcome_once_its_cause_is_gone) {
     KafkaServer server;
-    server.settings = {
-        "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users=User:ANONYMOUS",
-        "listener.security.protocol.map=PLAIN:PLAINTEXT,PROXIED:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "listener.name.proxied.sasl.enabled.mechanisms=PLAIN",
-        "listener.name.proxied.plain.sasl.jaas.config=org.apache.kafka.common.security.plain."
-        "PlainLoginModule "
-        "required user_relay=\"secret\";"};
+    want_password(server, "SASL_PLAINTEXT",
+                  {"authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+                   "super.users=User:ANONYMOUS"});
     server.start();
     const std::string direct = "127.0.0.1:" + std::to_string(server.port());
     audit::create_topic({{"bootstrap.servers", direct}}, "guarded", 1);
     grant(direct, "User:relay", RD_KAFKA_ACL_OPERATION_DESCRIBE);
-    relay::Settings settings("sink");
-    settings.set("type", "kafka");
-    settings.set("brokers", "127.0.0.1:" + std::to_string(server.proxied_port()));
-    settings.set("properties.security.protocol", "SASL_PLAINTEXT");
-    settings.set("properties.sasl.mechanism", "PLAIN");
-    settings.set("properties.sasl.username", "relay");
-    settings.set("properties.sasl.password", "secret");
-    const auto sink = sinks::make_sink(settings);
+    const auto sink = sinks::make_sink(with_password(server, "SASL_PLAINTEXT"));
     const std::array<std::string, 4> keys{"k0", "k1", "k2", "k3"};
     std::vector<Message> messages(200);
     for (std::size_t i = 0; i < messages.size(); ++i) {
