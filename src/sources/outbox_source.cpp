@@ -357,7 +357,10 @@ void OutboxSource::read_parked() {
         parked_sql_, {group_id_, epoch_, limit_},
         [this](Result answer) {
             reading_ = Reading::nothing;
-            if (answer.empty()) return;
+            if (answer.empty()) {  // what is due waits for an earlier one of its key that is under way
+                parked_not_before_ = Clock::now() + 200ms;
+                return;
+            }
             arrived_ = std::make_shared<OutboxBatch>(std::move(answer), payload_kind_, from_jsonb_, true);
         },
         Format::binary);
@@ -421,17 +424,19 @@ void OutboxSource::do_chores() {
 void OutboxSource::renew() {
     const auto asked = Clock::now();
     renew_at_ = asked + options_.lease / 3;
-    pipe_.send("select blocking, due_in from baton.renew_group($1, $2, $3::interval)",
-               {group_id_, epoch_, seconds(options_.lease)},
-               [this, asked, parks = positions_.parks()](const Result& answer) {
-                   lease_end_ = (asked + options_.lease).time_since_epoch().count();
-                   if (parks == positions_.parks()) blocking_ = answer.boolean(0, 0);
-                   parked_due_.reset();
-                   if (!answer.is_null(0, 1))
-                       parked_due_ =
-                           Clock::now() +
-                           milliseconds(static_cast<std::int64_t>(std::stod(answer.text(0, 1)) * 1000) + 1);
-               });
+    pipe_.send(
+        "select blocking, due_in from baton.renew_group($1, $2, $3::interval)",
+        {group_id_, epoch_, seconds(options_.lease)},
+        [this, asked, parks = positions_.parks()](const Result& answer) {
+            lease_end_ = (asked + options_.lease).time_since_epoch().count();
+            if (parks == positions_.parks()) blocking_ = answer.boolean(0, 0);
+            parked_due_.reset();
+            if (!answer.is_null(0, 1))
+                parked_due_ = std::max(
+                    parked_not_before_,
+                    Clock::now() +
+                        milliseconds(static_cast<std::int64_t>(std::stod(answer.text(0, 1)) * 1000) + 1));
+        });
     pipe_.sync();
 }
 

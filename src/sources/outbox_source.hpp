@@ -108,6 +108,7 @@ class OutboxSource final : public relay::Feed {
     std::int64_t parked_upto_ = 0;
     bool blocking_ = true;
     std::optional<Clock::time_point> parked_due_;
+    Clock::time_point parked_not_before_{};
     Clock::time_point renew_at_{};
     std::atomic<bool> interrupted_{false};
     std::atomic<Clock::rep> lease_end_{0};
