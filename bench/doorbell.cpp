@@ -82,7 +82,7 @@ void create_tables(Connection& db) {
                 "_events (id bigint generated always as identity primary key, payload text)");
     db.exec(
         "create trigger ring after insert on doorbell_events for each statement execute function "
-        "baton.ring_doorbell()");
+        "baton_internal.ring_doorbell()");
     db.exec(
         "create trigger ring after insert on pg_notify_events for each statement execute function "
         "notify_readers()");

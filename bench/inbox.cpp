@@ -165,7 +165,8 @@ void ordered_claims(const std::string& url, long most) {
         if (processed > 0) put(db, inbox, 1, processed, "'a' || i % 1000", "i / 1000 + 1", true);
         db.exec("select baton.enable_inbox_ordering('" + inbox + "')");
         put(db, inbox, processed + 1, processed + 1000, "'a' || i % 1000",
-            "coalesce((select s.last_sequence from baton.inbox_sequences s join baton.inboxes b on b.id = "
+            "coalesce((select s.last_sequence from baton_internal.inbox_sequences s join baton.inboxes b on "
+            "b.id = "
             "s.inbox "
             "where b.name = '" +
                 inbox + "' and s.aggregate = 'a' || i % 1000), 0) + 1",
@@ -173,7 +174,7 @@ void ordered_claims(const std::string& url, long most) {
         db.exec("vacuum analyze " + inbox);
         db.prepare(inbox, "select event_id from baton.claim_inbox('" + inbox + "', 'w', 10, 600)");
     }
-    db.exec("vacuum analyze baton.inbox_sequences");
+    db.exec("vacuum analyze baton_internal.inbox_sequences");
     db.exec("checkpoint");
     // In turn, so that whatever else goes on touches all of them alike.
     std::vector<std::vector<double>> times(histories.size());

@@ -123,14 +123,16 @@ Drain drain(const std::string& url, const std::filesystem::path& folder, const s
     const std::string group = "bench_" + std::to_string(++groups_made);
     Connection db(url);
     const auto last = db.value("select max(id) from " + outbox);
-    db.prepare("taken",
-               "select exists (select from baton.group_positions p join baton.consumer_groups g using "
-               "(group_id) where g.group_name = '" +
-                   group + "' and p.owner is not null)");
-    db.prepare("done",
-               "select exists (select from baton.group_positions p join baton.consumer_groups g using "
-               "(group_id) where g.group_name = '" +
-                   group + "' and p.after_id >= " + last + ")");
+    db.prepare(
+        "taken",
+        "select exists (select from baton_internal.group_positions p join baton.consumer_groups g using "
+        "(group_id) where g.group_name = '" +
+            group + "' and p.owner is not null)");
+    db.prepare(
+        "done",
+        "select exists (select from baton_internal.group_positions p join baton.consumer_groups g using "
+        "(group_id) where g.group_name = '" +
+            group + "' and p.after_id >= " + last + ")");
     RelayProcess relay(url, folder, config_of(group, outbox, sink));
     while (db.run_prepared("taken").text(0, 0) != "t") std::this_thread::sleep_for(1ms);
     Drain result;

@@ -201,7 +201,7 @@ void verify_era(Oid outbox, Oid trigger_function) {
     const pg::RestrictedRole role(owner_of(trigger_function));
     pg::Spi spi;
     const pg::SqlParam relation{REGCLASSOID, ObjectIdGetDatum(outbox)};
-    spi.execute("select baton.verify_era($1)", {&relation, 1});
+    spi.execute("select baton_internal.verify_era($1)", {&relation, 1});
     const auto lasting = spi.datum(0, 1);
     if (lasting && DatumGetBool(*lasting)) verified.push_back(outbox);
 }
@@ -220,7 +220,7 @@ void install() {
 using namespace baton;
 using namespace baton::doorbell;
 
-// baton.ring_doorbell(): statement trigger of every outbox.
+// baton_internal.ring_doorbell(): statement trigger of every outbox.
 extern "C" Datum baton_ring_doorbell(PG_FUNCTION_ARGS) {
     return pg::enter([&] {
         if (!CALLED_AS_TRIGGER(fcinfo))

@@ -145,8 +145,8 @@ extern "C" void baton_launcher_main(Datum /*argument*/) {
     baton::pg::enter([] { baton::scheduler::run_launcher(); });
 }
 
-// baton.poke_scheduler(): statement trigger of baton.jobs, so that a new job need not wait for its database's
-// turn.
+// baton_internal.poke_scheduler(): statement trigger of baton.jobs, so that a new job need not wait for its
+// database's turn.
 extern "C" Datum baton_poke_scheduler(PG_FUNCTION_ARGS) {
     baton::scheduler::poke_at_commit = true;
     return PointerGetDatum(nullptr);

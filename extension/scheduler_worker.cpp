@@ -31,7 +31,7 @@ std::optional<Oid> find_owner() {
     pg::Spi spi;
     const auto rows = spi.execute(
         "select e.extowner from pg_catalog.pg_extension e where e.extname = 'baton' "
-        "and pg_catalog.to_regprocedure('baton.run_due_job()') is not null");
+        "and pg_catalog.to_regprocedure('baton_internal.run_due_job()') is not null");
     if (rows == 0) return std::nullopt;
     return DatumGetObjectId(spi.datum(0, 1).value_or(ObjectIdGetDatum(InvalidOid)));
 }
@@ -45,10 +45,10 @@ Progress run_one_job() {
         progress.extension_there = true;
         const pg::RestrictedRole role(*owner);
         pg::Spi spi;
-        spi.execute("select baton.run_due_job()");
+        spi.execute("select baton_internal.run_due_job()");
         progress.ran_a_job = spi.text(0, 1).has_value();
         if (!progress.ran_a_job) {
-            spi.execute("select baton.next_job_due()");
+            spi.execute("select baton_internal.next_job_due()");
             if (const auto due = spi.datum(0, 1)) progress.next_due = DatumGetTimestampTz(*due);
         }
     }

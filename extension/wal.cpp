@@ -1,4 +1,4 @@
-// baton.flush_wal_up_to(lsn): make durable what asynchronous commits have already made visible.
+// baton_internal.flush_wal_up_to(lsn): make durable what asynchronous commits have already made visible.
 
 #include "pg/guard.hpp"
 

@@ -31,7 +31,7 @@ create table baton.adopted_outboxes (
 comment on table baton.adopted_outboxes is 'adopted tables: their layout and the statements made from it, which a relay may prepare and run directly';
 
 -- What an adopted table has no column for: the last error, when to try again, the attempts so far.
-create table baton.adopted_failures (
+create table baton_internal.adopted_failures (
     outbox_id  int         not null references baton.adopted_outboxes on delete cascade,
     row_id     text        not null,
     attempts   int         not null,
@@ -40,19 +40,19 @@ create table baton.adopted_failures (
     not_before timestamptz not null,
     primary key (outbox_id, row_id)
 );
-comment on table baton.adopted_failures is 'failures of rows whose table has no column for error, retry time or attempts';
+comment on table baton_internal.adopted_failures is 'failures of rows whose table has no column for error, retry time or attempts';
 
 -- A table with lock columns knows when a row was locked, not for how long its worker may hold it.
-create table baton.adopted_workers (
+create table baton_internal.adopted_workers (
     outbox_id int      not null references baton.adopted_outboxes on delete cascade,
     worker    text     not null,
     lease     interval not null,
     primary key (outbox_id, worker)
 );
-comment on table baton.adopted_workers is 'how long each worker may hold a lock before others take its rows';
+comment on table baton_internal.adopted_workers is 'how long each worker may hold a lock before others take its rows';
 
 -- Insert-only while events flow, so that two workers never wait for each other; maintenance sums up.
-create table baton.adopted_activity (
+create table baton_internal.adopted_activity (
     outbox_id  int         not null references baton.adopted_outboxes on delete cascade,
     at         timestamptz not null default clock_timestamp(),
     event_type text,
@@ -60,8 +60,8 @@ create table baton.adopted_activity (
     failed     bigint      not null default 0,
     dead       bigint      not null default 0
 );
-create index adopted_activity_at on baton.adopted_activity (outbox_id, at);
-comment on table baton.adopted_activity is 'processed, failed and dead events by type, since adoption';
+create index adopted_activity_at on baton_internal.adopted_activity (outbox_id, at);
+comment on table baton_internal.adopted_activity is 'processed, failed and dead events by type, since adoption';
 
 -- One event as every adopted layout gives it.
 create type baton.adopted_event as (
@@ -87,7 +87,7 @@ create type baton.adopted_event as (
 comment on type baton.adopted_event is 'an event of an adopted outbox, whatever its table looks like';
 
 -- Find an adopted outbox by name, qualified or through the search path.
-create function baton.find_adopted(name text)
+create function baton_internal.find_adopted(name text)
 returns baton.adopted_outboxes
 language plpgsql stable
 as $$
@@ -96,7 +96,7 @@ declare
     found_row baton.adopted_outboxes;
     candidate text;
 begin
-    select * into parts from baton.parse_table_name(name);
+    select * into parts from baton_internal.parse_table_name(name);
     if cardinality(parse_ident(name)) = 2 then
         select a.* into found_row from baton.adopted_outboxes a
          where a.schema_name = parts.schema_name and a.table_name = parts.table_name;
@@ -115,15 +115,15 @@ begin
     return found_row;
 end
 $$;
-comment on function baton.find_adopted(text) is 'catalog row of an adopted outbox';
+comment on function baton_internal.find_adopted(text) is 'catalog row of an adopted outbox';
 
 -- Find an adopted outbox whose table is there to be worked.
-create function baton.open_adopted(name text)
+create function baton_internal.open_adopted(name text)
 returns baton.adopted_outboxes
 language plpgsql stable
 as $$
 declare
-    outbox baton.adopted_outboxes := baton.find_adopted(name);
+    outbox baton.adopted_outboxes := baton_internal.find_adopted(name);
 begin
     if to_regclass(format('%I.%I', outbox.schema_name, outbox.table_name)) is null then
         raise exception 'the table of adopted outbox %.% does not exist', quote_ident(outbox.schema_name), quote_ident(outbox.table_name)
@@ -133,10 +133,10 @@ begin
     return outbox;
 end
 $$;
-comment on function baton.open_adopted(text) is 'catalog row of an adopted outbox whose table exists';
+comment on function baton_internal.open_adopted(text) is 'catalog row of an adopted outbox whose table exists';
 
 -- Remember how long a worker may hold its locks; writes only when that changes.
-create function baton.note_worker(outbox_id int, worker text, lease_seconds int)
+create function baton_internal.note_worker(outbox_id int, worker text, lease_seconds int)
 returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -146,20 +146,20 @@ begin
         raise exception 'a claim needs a worker''s name and a lease of at least one second'
             using errcode = 'invalid_parameter_value', hint = 'give each worker a name of its own';
     end if;
-    if not exists (select from baton.adopted_workers w
+    if not exists (select from baton_internal.adopted_workers w
                     where w.outbox_id = note_worker.outbox_id and w.worker = note_worker.worker
                       and w.lease = make_interval(secs => lease_seconds)) then
-        insert into baton.adopted_workers (outbox_id, worker, lease)
+        insert into baton_internal.adopted_workers (outbox_id, worker, lease)
         values (note_worker.outbox_id, note_worker.worker, make_interval(secs => lease_seconds))
         on conflict on constraint adopted_workers_pkey do update set lease = excluded.lease;
     end if;
     return true;
 end
 $$;
-comment on function baton.note_worker(int, text, int) is 'records a worker''s lease time; used by claim_sql';
+comment on function baton_internal.note_worker(int, text, int) is 'records a worker''s lease time; used by claim_sql';
 
 -- Count settled events and forget their failures.
-create function baton.note_settled(outbox_id int, row_ids text[], event_types text[])
+create function baton_internal.note_settled(outbox_id int, row_ids text[], event_types text[])
 returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -168,16 +168,16 @@ begin
     if row_ids is null then
         return;
     end if;
-    insert into baton.adopted_activity (outbox_id, event_type, processed)
+    insert into baton_internal.adopted_activity (outbox_id, event_type, processed)
     select note_settled.outbox_id, e, count(*) from unnest(event_types) e group by e;
-    delete from baton.adopted_failures f
+    delete from baton_internal.adopted_failures f
      where f.outbox_id = note_settled.outbox_id and f.row_id = any (row_ids);
 end
 $$;
-comment on function baton.note_settled(int, text[], text[]) is 'counts settled events; used by ack_sql';
+comment on function baton_internal.note_settled(int, text[], text[]) is 'counts settled events; used by ack_sql';
 
 -- Count failed events, keep what their table cannot hold, and alert for the dead ones.
-create function baton.note_failed(outbox_id int, failures jsonb, error text, keep boolean)
+create function baton_internal.note_failed(outbox_id int, failures jsonb, error text, keep boolean)
 returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -189,11 +189,11 @@ begin
     if failures is null then
         return;
     end if;
-    insert into baton.adopted_activity (outbox_id, event_type, failed, dead)
+    insert into baton_internal.adopted_activity (outbox_id, event_type, failed, dead)
     select note_failed.outbox_id, f.event_type, count(*), count(*) filter (where f.dead)
       from jsonb_to_recordset(failures) f (event_type text, dead boolean) group by f.event_type;
     if keep then
-        insert into baton.adopted_failures (outbox_id, row_id, attempts, error, not_before)
+        insert into baton_internal.adopted_failures (outbox_id, row_id, attempts, error, not_before)
         select note_failed.outbox_id, f.id, f.attempts, note_failed.error, f.due
           from jsonb_to_recordset(failures) f (id text, attempts int, due timestamptz)
         on conflict on constraint adopted_failures_pkey
@@ -205,26 +205,26 @@ begin
     for item in select f.* from jsonb_to_recordset(failures) f (id text, event_type text, attempts int, dead boolean)
                  where f.dead limit 10
     loop
-        perform baton.alert('dead_letter', outbox, jsonb_build_object('id', item.id, 'event_type', item.event_type,
+        perform baton_internal.alert('dead_letter', outbox, jsonb_build_object('id', item.id, 'event_type', item.event_type,
                                                                       'attempts', item.attempts, 'error', left(note_failed.error, 1000)));
     end loop;
 end
 $$;
-comment on function baton.note_failed(int, jsonb, text, boolean) is
+comment on function baton_internal.note_failed(int, jsonb, text, boolean) is
     'counts failed events, keeps error and retry time where the table cannot; used by fail_sql';
 
 -- Forget the failures of rows that start over.
-create function baton.forget_failures(outbox_id int, row_ids text[])
+create function baton_internal.forget_failures(outbox_id int, row_ids text[])
 returns void
 language sql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
-    delete from baton.adopted_failures f where f.outbox_id = $1 and f.row_id = any ($2)
+    delete from baton_internal.adopted_failures f where f.outbox_id = $1 and f.row_id = any ($2)
 $$;
-comment on function baton.forget_failures(int, text[]) is 'clears kept failures; used by replay_sql';
+comment on function baton_internal.forget_failures(int, text[]) is 'clears kept failures; used by replay_sql';
 
 -- Read text as JSON where it is JSON, and as a JSON string where it is not.
-create function baton.text_to_jsonb(value text)
+create function baton_internal.text_to_jsonb(value text)
 returns jsonb
 language plpgsql immutable strict
 set search_path = pg_catalog, pg_temp
@@ -235,11 +235,11 @@ exception when data_exception then
     return to_jsonb(value);
 end
 $$;
-comment on function baton.text_to_jsonb(text) is 'payload columns of type text: JSON if they hold it, else a JSON string';
+comment on function baton_internal.text_to_jsonb(text) is 'payload columns of type text: JSON if they hold it, else a JSON string';
 
-select baton.declare_privileges('execute', '{baton_relay,baton_operator,baton_consumer,baton_viewer}',
+select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator,baton_consumer,baton_viewer}',
                                 '{find_adopted,open_adopted,parse_table_name,check_identifier}');
-select baton.declare_privileges('execute', '{baton_relay,baton_operator,baton_consumer}',
+select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator,baton_consumer}',
                                 '{note_worker,note_settled,note_failed,forget_failures,text_to_jsonb,alert}');
-select baton.declare_privileges('select', '{baton_relay,baton_operator,baton_viewer,baton_consumer}',
+select baton_internal.declare_privileges('select', '{baton_relay,baton_operator,baton_viewer,baton_consumer}',
                                 '{adopted_outboxes,adopted_failures,adopted_workers,adopted_activity}');

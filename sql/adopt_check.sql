@@ -1,7 +1,7 @@
 -- Checks: everything a mapping says is held against the table before anything is written.
 
 -- Refuse a section or key that a mapping does not know, and values of the wrong kind.
-create function baton.check_mapping(mapping jsonb)
+create function baton_internal.check_mapping(mapping jsonb)
 returns void
 language plpgsql stable
 as $$
@@ -13,24 +13,24 @@ begin
             hint = 'for example {"columns": {"id": "event_no", "payload": "body"}}';
     end if;
     for entry in select m.key as section, m.value from jsonb_each(mapping) m loop
-        if entry.section <> 'order' and not exists (select from baton.adoption_keys a where a.section = entry.section) then
+        if entry.section <> 'order' and not exists (select from baton_internal.adoption_keys a where a.section = entry.section) then
             raise exception 'unknown part of a mapping: "%"', entry.section using errcode = 'invalid_parameter_value',
-                hint = 'known are: order, ' || (select string_agg(distinct a.section, ', ') from baton.adoption_keys a);
+                hint = 'known are: order, ' || (select string_agg(distinct a.section, ', ') from baton_internal.adoption_keys a);
         end if;
         if jsonb_typeof(entry.value) <> all (case entry.section when 'order' then '{array,null}' else '{object,null}' end::text[]) then
             raise exception 'mapping "%" takes a JSON %', entry.section, case entry.section when 'order' then 'array' else 'object' end
                 using errcode = 'invalid_parameter_value';
         end if;
         if jsonb_typeof(entry.value) = 'object' then
-            perform baton.check_mapping_section(entry.section, entry.value);
+            perform baton_internal.check_mapping_section(entry.section, entry.value);
         end if;
     end loop;
 end
 $$;
-comment on function baton.check_mapping(jsonb) is 'raises invalid_parameter_value for a mapping that makes no sense by itself';
+comment on function baton_internal.check_mapping(jsonb) is 'raises invalid_parameter_value for a mapping that makes no sense by itself';
 
 -- Check one section of a mapping.
-create function baton.check_mapping_section(section text, body jsonb)
+create function baton_internal.check_mapping_section(section text, body jsonb)
 returns void
 language plpgsql stable
 as $$
@@ -39,9 +39,9 @@ declare
     wanted text;
 begin
     for entry in select e.key, e.value, jsonb_typeof(e.value) as kind, e.value #>> '{}' as plain from jsonb_each(body) e loop
-        if not exists (select from baton.adoption_keys a where a.section = check_mapping_section.section and a.key = entry.key) then
+        if not exists (select from baton_internal.adoption_keys a where a.section = check_mapping_section.section and a.key = entry.key) then
             raise exception 'unknown key "%" in mapping "%"', entry.key, section using errcode = 'invalid_parameter_value',
-                hint = 'known are: ' || (select string_agg(a.key, ', ' order by a.key) from baton.adoption_keys a
+                hint = 'known are: ' || (select string_agg(a.key, ', ' order by a.key) from baton_internal.adoption_keys a
                                           where a.section = check_mapping_section.section);
         end if;
         continue when entry.kind = 'null';
@@ -77,10 +77,10 @@ begin
     end loop;
 end
 $$;
-comment on function baton.check_mapping_section(text, jsonb) is 'raises invalid_parameter_value for one bad section of a mapping';
+comment on function baton_internal.check_mapping_section(text, jsonb) is 'raises invalid_parameter_value for one bad section of a mapping';
 
 -- Return the table to adopt, found by the caller's search path; refuse what is not a table of the caller's own.
-create function baton.check_adoptable(table_name text)
+create function baton_internal.check_adoptable(table_name text)
 returns regclass
 language plpgsql stable
 as $$
@@ -90,7 +90,7 @@ declare
     relation regclass;
     found_class pg_catalog.pg_class;
 begin
-    select * into parts from baton.parse_table_name(table_name);
+    select * into parts from baton_internal.parse_table_name(table_name);
     relation := to_regclass(case cardinality(parse_ident(table_name)) when 2 then format('%I.', parts.schema_name) else '' end
                             || quote_ident(parts.table_name));
     if relation is null then
@@ -103,13 +103,13 @@ begin
                         when 'v' then 'view' when 'm' then 'materialized view' when 'S' then 'sequence' else 'relation of another kind' end
             using errcode = 'wrong_object_type', hint = 'rows are claimed with row locks, which only a table of this database has';
     end if;
-    if found_class.relpersistence = 't' or found_class.relnamespace in ('pg_catalog'::regnamespace, 'baton'::regnamespace)
+    if found_class.relpersistence = 't' or found_class.relnamespace in ('pg_catalog'::regnamespace, 'baton'::regnamespace, 'baton_internal'::regnamespace)
        or found_class.relnamespace::regnamespace::text = 'information_schema' then
         raise exception '% cannot be adopted', relation using errcode = 'wrong_object_type',
             hint = 'adopt a permanent table of your own';
     end if;
     if exists (select from baton.outboxes o where o.relation = check_adoptable.relation)
-       or exists (select from baton.outbox_partitions p where p.relation = check_adoptable.relation) then
+       or exists (select from baton_internal.outbox_partitions p where p.relation = check_adoptable.relation) then
         raise exception '% is an outbox of baton''s own', relation using errcode = 'BT004',
             hint = 'it needs no adoption: read it with a consumer group';
     end if;
@@ -123,10 +123,10 @@ begin
     return relation;
 end
 $$;
-comment on function baton.check_adoptable(text) is 'the table a name means, if it can be adopted by the caller';
+comment on function baton_internal.check_adoptable(text) is 'the table a name means, if it can be adopted by the caller';
 
 -- Refuse roles that point at a missing column or at one of the wrong type.
-create function baton.check_columns(relation regclass, layout jsonb)
+create function baton_internal.check_columns(relation regclass, layout jsonb)
 returns void
 language plpgsql stable
 as $$
@@ -134,12 +134,12 @@ declare
     item record;
 begin
     for item in
-        select r.role, baton.mapped_column(layout, r.role) as column_name, baton.mapped_key(layout, r.role) as key,
+        select r.role, baton_internal.mapped_column(layout, r.role) as column_name, baton_internal.mapped_key(layout, r.role) as key,
                k.types, a.attnum, t.typname, t.typcategory, a.atttypid
           from jsonb_object_keys(layout -> 'columns') r (role)
-          join baton.adoption_keys k on k.section = 'columns' and k.key = r.role
+          join baton_internal.adoption_keys k on k.section = 'columns' and k.key = r.role
           left join pg_catalog.pg_attribute a
-                 on a.attrelid = relation and a.attname = baton.mapped_column(layout, r.role) and a.attnum > 0 and not a.attisdropped
+                 on a.attrelid = relation and a.attname = baton_internal.mapped_column(layout, r.role) and a.attnum > 0 and not a.attisdropped
           left join pg_catalog.pg_type b on b.oid = a.atttypid
           left join pg_catalog.pg_type t on t.oid = coalesce(nullif(b.typbasetype, 0), b.oid)
     loop
@@ -167,10 +167,10 @@ begin
     end loop;
 end
 $$;
-comment on function baton.check_columns(regclass, jsonb) is 'raises undefined_column or datatype_mismatch for a role that does not fit its column';
+comment on function baton_internal.check_columns(regclass, jsonb) is 'raises undefined_column or datatype_mismatch for a role that does not fit its column';
 
 -- Return the columns that identify a row: the id, and the partition key where the id's index had to include it.
-create function baton.adopted_key(relation regclass, id_column text)
+create function baton_internal.adopted_key(relation regclass, id_column text)
 returns text[]
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -201,10 +201,10 @@ begin
     return key;
 end
 $$;
-comment on function baton.adopted_key(regclass, text) is 'columns of a unique index that identify a row of an outbox';
+comment on function baton_internal.adopted_key(regclass, text) is 'columns of a unique index that identify a row of an outbox';
 
 -- Refuse a state machine that contradicts itself.
-create function baton.check_states(layout jsonb)
+create function baton_internal.check_states(layout jsonb)
 returns void
 language plpgsql stable
 as $$
@@ -218,8 +218,8 @@ begin
     select string_agg(r.role, ' and ' order by r.role) into twice
       from jsonb_object_keys(columns) r (role)
      where r.role = any ('{id,status,attempts,max_attempts,last_error,available_at,retry_at,processed_at,locked_at,locked_by,expires_at}')
-       and baton.mapped_key(layout, r.role) is null
-     group by baton.mapped_column(layout, r.role) having count(*) > 1 limit 1;
+       and baton_internal.mapped_key(layout, r.role) is null
+     group by baton_internal.mapped_column(layout, r.role) having count(*) > 1 limit 1;
     problem := case
         when not columns ? 'id' then 'no column is mapped as id'
         when not columns ? 'payload' then 'no column is mapped as payload'
@@ -261,17 +261,17 @@ begin
     end if;
 end
 $$;
-comment on function baton.check_states(jsonb) is 'raises invalid_parameter_value for a contradictory state machine';
+comment on function baton_internal.check_states(jsonb) is 'raises invalid_parameter_value for a contradictory state machine';
 
 -- Refuse state values that the status column cannot hold, by its type or by a check of its own.
-create function baton.check_state_values(relation regclass, layout jsonb)
+create function baton_internal.check_state_values(relation regclass, layout jsonb)
 returns void
 language plpgsql stable
 as $$
 declare
     state record;
     rule record;
-    status_column text := baton.mapped_column(layout, 'status');
+    status_column text := baton_internal.mapped_column(layout, 'status');
     type_name text;
     fits boolean;
 begin
@@ -299,10 +299,10 @@ begin
     end loop;
 end
 $$;
-comment on function baton.check_state_values(regclass, jsonb) is 'raises invalid_parameter_value for a state value that the table would refuse';
+comment on function baton_internal.check_state_values(regclass, jsonb) is 'raises invalid_parameter_value for a state value that the table would refuse';
 
 -- Refuse a companion table (dead letters, archive) that cannot take the outbox's rows.
-create function baton.check_companion(relation regclass, companion regclass)
+create function baton_internal.check_companion(relation regclass, companion regclass)
 returns void
 language plpgsql stable
 as $$
@@ -327,7 +327,7 @@ begin
     end if;
 end
 $$;
-comment on function baton.check_companion(regclass, regclass) is 'raises where a table cannot take the rows of an outbox';
+comment on function baton_internal.check_companion(regclass, regclass) is 'raises where a table cannot take the rows of an outbox';
 
-select baton.declare_privileges('execute', '{baton_operator}', '{check_mapping,check_mapping_section,check_adoptable,check_columns,
+select baton_internal.declare_privileges('execute', '{baton_operator}', '{check_mapping,check_mapping_section,check_adoptable,check_columns,
     adopted_key,check_states,check_state_values,check_companion}');

@@ -2,25 +2,25 @@
 -- A layout holds names, numbers, intervals and values, never SQL, so nothing in it can run as code.
 
 -- Write the column of a role as SQL, or null when the layout has none.
-create function baton.role_column(layout jsonb, role text, alias text default 't')
+create function baton_internal.role_column(layout jsonb, role text, alias text default 't')
 returns text
 language sql immutable
-as $$ select format('%I.%I', alias, baton.mapped_column(layout, role)) where layout -> 'columns' ? role $$;
-comment on function baton.role_column(jsonb, text, text) is 'qualified, quoted column of a role';
+as $$ select format('%I.%I', alias, baton_internal.mapped_column(layout, role)) where layout -> 'columns' ? role $$;
+comment on function baton_internal.role_column(jsonb, text, text) is 'qualified, quoted column of a role';
 
 -- Write the value of a role as text SQL: a column, or a key inside a JSON column.
-create function baton.role_text(layout jsonb, role text, alias text default 't')
+create function baton_internal.role_text(layout jsonb, role text, alias text default 't')
 returns text
 language sql immutable
 as $$
-    select coalesce(case when baton.mapped_key(layout, role) is null then baton.role_column(layout, role, alias) || '::text'
-                         else format('(%s ->> %L)', baton.role_column(layout, role, alias), baton.mapped_key(layout, role)) end,
+    select coalesce(case when baton_internal.mapped_key(layout, role) is null then baton_internal.role_column(layout, role, alias) || '::text'
+                         else format('(%s ->> %L)', baton_internal.role_column(layout, role, alias), baton_internal.mapped_key(layout, role)) end,
                     'null::text')
 $$;
-comment on function baton.role_text(jsonb, text, text) is 'a role''s value as text';
+comment on function baton_internal.role_text(jsonb, text, text) is 'a role''s value as text';
 
 -- Write a state's value as SQL: numbers bare, so that the table's own partial indexes are used.
-create function baton.state_literal(layout jsonb, state text)
+create function baton_internal.state_literal(layout jsonb, state text)
 returns text
 language sql immutable
 as $$
@@ -29,21 +29,21 @@ as $$
                when 'boolean' then layout -> 'states' ->> state
                else quote_literal(layout -> 'states' ->> state) end
 $$;
-comment on function baton.state_literal(jsonb, text) is 'a state''s value as a literal';
+comment on function baton_internal.state_literal(jsonb, text) is 'a state''s value as a literal';
 
 -- Write the type of a role's column.
-create function baton.role_type(relation regclass, layout jsonb, role text)
+create function baton_internal.role_type(relation regclass, layout jsonb, role text)
 returns text
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $$
     select format_type(a.atttypid, null) from pg_attribute a
-     where a.attrelid = relation and a.attname = baton.mapped_column(layout, role)
+     where a.attrelid = relation and a.attname = baton_internal.mapped_column(layout, role)
 $$;
-comment on function baton.role_type(regclass, jsonb, text) is 'type of a role''s column';
+comment on function baton_internal.role_type(regclass, jsonb, text) is 'type of a role''s column';
 
 -- Write the wait after the n-th failed attempt as an interval.
-create function baton.backoff_sql(layout jsonb, attempt text)
+create function baton_internal.backoff_sql(layout jsonb, attempt text)
 returns text
 language sql immutable
 as $$
@@ -57,20 +57,20 @@ as $$
                     coalesce((layout #>> '{backoff,max_seconds}')::numeric, 900), coalesce((layout #>> '{backoff,jitter}')::numeric, 0.1)) end
       from (select coalesce((layout #>> '{backoff,base_seconds}')::numeric, 5)) b (base)
 $$;
-comment on function baton.backoff_sql(jsonb, text) is 'a layout''s backoff as an SQL interval';
+comment on function baton_internal.backoff_sql(jsonb, text) is 'a layout''s backoff as an SQL interval';
 
--- Say whether failures need a place in baton.adopted_failures, because the table has none for all of them.
-create function baton.keeps_failures(layout jsonb)
+-- Say whether failures need a place in baton_internal.adopted_failures, because the table has none for all of them.
+create function baton_internal.keeps_failures(layout jsonb)
 returns boolean
 language sql immutable
 as $$
     select not (layout -> 'columns' ? 'last_error' and layout -> 'columns' ? 'attempts'
                 and layout -> 'columns' ?| '{available_at,retry_at}')
 $$;
-comment on function baton.keeps_failures(jsonb) is 'true when a table lacks a column for error, attempts or retry time';
+comment on function baton_internal.keeps_failures(jsonb) is 'true when a table lacks a column for error, attempts or retry time';
 
 -- Write the conditions of a state machine: open, done, dead, due, and what failing does.
-create function baton.adopted_fragments(outbox_id int, relation regclass, layout jsonb)
+create function baton_internal.adopted_fragments(outbox_id int, relation regclass, layout jsonb)
 returns jsonb
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -78,11 +78,11 @@ as $$
 declare
     columns jsonb := layout -> 'columns';
     states jsonb := coalesce(layout -> 'states', '{}');
-    status_column text := baton.role_column(layout, 'status');
-    row_id text := baton.role_column(layout, 'id') || '::text';
-    attempts text := coalesce(baton.role_column(layout, 'attempts'), format(
-        '(select coalesce(max(f.attempts), 0) from baton.adopted_failures f where f.outbox_id = %s and f.row_id = %s)', outbox_id, row_id));
-    limit_sql text := coalesce(baton.role_column(layout, 'max_attempts'), layout #>> '{attempts,limit}');
+    status_column text := baton_internal.role_column(layout, 'status');
+    row_id text := baton_internal.role_column(layout, 'id') || '::text';
+    attempts text := coalesce(baton_internal.role_column(layout, 'attempts'), format(
+        '(select coalesce(max(f.attempts), 0) from baton_internal.adopted_failures f where f.outbox_id = %s and f.row_id = %s)', outbox_id, row_id));
+    limit_sql text := coalesce(baton_internal.role_column(layout, 'max_attempts'), layout #>> '{attempts,limit}');
     spent text := case layout #>> '{attempts,rule}' when 'exceeds' then '%s > %s' else '%s >= %s' end;
     open_sql text;
     done_sql text;
@@ -91,12 +91,12 @@ declare
     delay text := 'true';
 begin
     if columns ? 'status' then
-        open_sql := format('%s in (%s)', status_column, (select string_agg(distinct baton.state_literal(layout, s), ', ')
+        open_sql := format('%s in (%s)', status_column, (select string_agg(distinct baton_internal.state_literal(layout, s), ', ')
                                                            from unnest('{pending,claimed,failed}'::text[]) s where states ? s));
-        done_sql := case when states ? 'done' then format('%s = %s', status_column, baton.state_literal(layout, 'done')) else 'false' end;
+        done_sql := case when states ? 'done' then format('%s = %s', status_column, baton_internal.state_literal(layout, 'done')) else 'false' end;
     elsif columns ? 'processed_at' then
-        open_sql := baton.role_column(layout, 'processed_at') || ' is null';
-        done_sql := baton.role_column(layout, 'processed_at') || ' is not null';
+        open_sql := baton_internal.role_column(layout, 'processed_at') || ' is null';
+        done_sql := baton_internal.role_column(layout, 'processed_at') || ' is not null';
     else
         open_sql := 'true';
         done_sql := 'false';
@@ -106,54 +106,54 @@ begin
         dead_sql := format('(%s and ' || spent || ')', open_sql, attempts, limit_sql);
     end if;
     if layout #>> '{dead,as}' = 'status' then
-        dead_sql := format('(%s = %s or %s)', status_column, baton.state_literal(layout, 'dead'), dead_sql);
+        dead_sql := format('(%s = %s or %s)', status_column, baton_internal.state_literal(layout, 'dead'), dead_sql);
     end if;
     if not columns ?| '{available_at,retry_at}' and layout #>> '{backoff,kind}' is distinct from 'none' then
-        delay := format('not exists (select from baton.adopted_failures f where f.outbox_id = %s and f.row_id = %s and f.not_before > now())',
+        delay := format('not exists (select from baton_internal.adopted_failures f where f.outbox_id = %s and f.row_id = %s and f.not_before > now())',
                         outbox_id, row_id);
     end if;
     return jsonb_build_object(
         'open', open_sql, 'done', done_sql, 'dead', dead_sql, 'row_id', row_id, 'attempts', attempts, 'limit', limit_sql,
-        'due', concat_ws(' and ', baton.due_sql(relation, layout), nullif(budget, 'true'), nullif(delay, 'true')),
+        'due', concat_ws(' and ', baton_internal.due_sql(relation, layout), nullif(budget, 'true'), nullif(delay, 'true')),
         'dies', case when limit_sql is null then 'false' else format(spent, attempts || ' + 1', limit_sql) end);
 end
 $$;
-comment on function baton.adopted_fragments(int, regclass, jsonb) is 'conditions of a layout''s states as SQL';
+comment on function baton_internal.adopted_fragments(int, regclass, jsonb) is 'conditions of a layout''s states as SQL';
 
 -- Write which rows are waiting and due, locks aside.
-create function baton.due_sql(relation regclass, layout jsonb)
+create function baton_internal.due_sql(relation regclass, layout jsonb)
 returns text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
     states jsonb := coalesce(layout -> 'states', '{}');
-    status_column text := baton.role_column(layout, 'status');
-    available text := baton.role_column(layout, 'available_at');
-    retry text := baton.role_column(layout, 'retry_at');
+    status_column text := baton_internal.role_column(layout, 'status');
+    available text := baton_internal.role_column(layout, 'available_at');
+    retry text := baton_internal.role_column(layout, 'retry_at');
     waiting text;
 begin
     available := case when available is null then null
-        when (select a.attnotnull from pg_attribute a where a.attrelid = relation and a.attname = baton.mapped_column(layout, 'available_at'))
+        when (select a.attnotnull from pg_attribute a where a.attrelid = relation and a.attname = baton_internal.mapped_column(layout, 'available_at'))
             then available || ' <= now()'
         else format('(%s is null or %s <= now())', available, available) end;
     if status_column is not null then
-        waiting := format('%s = %s', status_column, baton.state_literal(layout, 'pending'));
+        waiting := format('%s = %s', status_column, baton_internal.state_literal(layout, 'pending'));
         if states ? 'failed' and states -> 'failed' <> states -> 'pending' then
             return format('(%s or %s)', concat_ws(' and ', waiting, available),
-                          format('(%s = %s and %s)', status_column, baton.state_literal(layout, 'failed'),
+                          format('(%s = %s and %s)', status_column, baton_internal.state_literal(layout, 'failed'),
                                  coalesce(retry || ' <= now()', available)));
         end if;
     elsif layout -> 'columns' ? 'processed_at' then
-        waiting := baton.role_column(layout, 'processed_at') || ' is null';
+        waiting := baton_internal.role_column(layout, 'processed_at') || ' is null';
     end if;
-    return concat_ws(' and ', coalesce(waiting, 'true'), available, baton.sql_part('(%1$s is null or %1$s <= now())', retry));
+    return concat_ws(' and ', coalesce(waiting, 'true'), available, baton_internal.sql_part('(%1$s is null or %1$s <= now())', retry));
 end
 $$;
-comment on function baton.due_sql(regclass, jsonb) is 'condition of rows that wait and are due';
+comment on function baton_internal.due_sql(regclass, jsonb) is 'condition of rows that wait and are due';
 
 -- Write the assignments that bring a row into a state; the fail statement aliases its target row g.
-create function baton.state_assignments(relation regclass, layout jsonb, state text)
+create function baton_internal.state_assignments(relation regclass, layout jsonb, state text)
 returns text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -161,11 +161,11 @@ as $$
 declare
     columns jsonb := layout -> 'columns';
     sets text[] := '{}';
-    error_column text := baton.mapped_column(layout, 'last_error');
+    error_column text := baton_internal.mapped_column(layout, 'last_error');
     value_state text := case when state = 'failed' and not coalesce(layout -> 'states', '{}') ? 'failed' then 'pending' else state end;
 begin
     if columns ? 'status' and coalesce(layout -> 'states', '{}') ? value_state then
-        sets := sets || format('%I = %s', columns ->> 'status', baton.state_literal(layout, value_state));
+        sets := sets || format('%I = %s', columns ->> 'status', baton_internal.state_literal(layout, value_state));
     end if;
     if columns ? 'processed_at' and state in ('done', 'pending') then
         sets := sets || format('%I = %s', columns ->> 'processed_at', case state when 'done' then 'now()' else 'null' end);
@@ -176,68 +176,68 @@ begin
     if state = 'failed' and columns ?| '{retry_at,available_at}' then
         sets := sets || format('%I = g.due', coalesce(columns ->> 'retry_at', columns ->> 'available_at'));
     elsif state = 'pending' then
-        sets := sets || baton.sql_part('%I = null', columns ->> 'retry_at') || baton.sql_part('%I = now()', columns ->> 'available_at');
+        sets := sets || baton_internal.sql_part('%I = null', columns ->> 'retry_at') || baton_internal.sql_part('%I = now()', columns ->> 'available_at');
     end if;
     if error_column is not null and state in ('failed', 'dead', 'pending') then
-        sets := sets || format('%I = %s', error_column, baton.error_sql(relation, layout, state <> 'pending'));
+        sets := sets || format('%I = %s', error_column, baton_internal.error_sql(relation, layout, state <> 'pending'));
     end if;
-    sets := sets || baton.sql_part('%I = null', columns ->> 'locked_at') || baton.sql_part('%I = null', columns ->> 'locked_by')
-                 || baton.sql_part('%I = now()', columns ->> 'updated_at');
+    sets := sets || baton_internal.sql_part('%I = null', columns ->> 'locked_at') || baton_internal.sql_part('%I = null', columns ->> 'locked_by')
+                 || baton_internal.sql_part('%I = now()', columns ->> 'updated_at');
     return array_to_string(sets, ', ');
 end
 $$;
-comment on function baton.state_assignments(regclass, jsonb, text) is 'assignments that bring a row into a state';
+comment on function baton_internal.state_assignments(regclass, jsonb, text) is 'assignments that bring a row into a state';
 
 -- Write the new value of the error's column: the error cut to what fits, or without one.
-create function baton.error_sql(relation regclass, layout jsonb, failed boolean)
+create function baton_internal.error_sql(relation regclass, layout jsonb, failed boolean)
 returns text
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $$
     select case
-        when baton.mapped_key(layout, 'last_error') is not null and failed
-            then format('coalesce(t.%I, ''{}'') || jsonb_build_object(%L, $2::text)', a.attname, baton.mapped_key(layout, 'last_error'))
-        when baton.mapped_key(layout, 'last_error') is not null then format('t.%I - %L', a.attname, baton.mapped_key(layout, 'last_error'))
+        when baton_internal.mapped_key(layout, 'last_error') is not null and failed
+            then format('coalesce(t.%I, ''{}'') || jsonb_build_object(%L, $2::text)', a.attname, baton_internal.mapped_key(layout, 'last_error'))
+        when baton_internal.mapped_key(layout, 'last_error') is not null then format('t.%I - %L', a.attname, baton_internal.mapped_key(layout, 'last_error'))
         when not failed then 'null'
         when a.atttypmod > 4 then format('left($2::text, %s)', a.atttypmod - 4)
         else '$2::text' end
-      from pg_attribute a where a.attrelid = relation and a.attname = baton.mapped_column(layout, 'last_error')
+      from pg_attribute a where a.attrelid = relation and a.attname = baton_internal.mapped_column(layout, 'last_error')
 $$;
-comment on function baton.error_sql(regclass, jsonb, boolean) is 'value of the column that holds the last error';
+comment on function baton_internal.error_sql(regclass, jsonb, boolean) is 'value of the column that holds the last error';
 
 -- Write an event of a layout as the columns of baton.adopted_event.
-create function baton.event_sql(relation regclass, layout jsonb, attempts text)
+create function baton_internal.event_sql(relation regclass, layout jsonb, attempts text)
 returns text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    payload text := baton.role_column(layout, 'payload');
-    headers text := coalesce('coalesce(' || baton.role_column(layout, 'headers') || '::jsonb, ''{}'')', '''{}''::jsonb');
-    routing text := baton.role_column(layout, 'routing_key');
-    fallback text := (select format('%L || t.%I::text', n.nspname || '.' || c.relname || ':', baton.mapped_column(layout, 'id'))
+    payload text := baton_internal.role_column(layout, 'payload');
+    headers text := coalesce('coalesce(' || baton_internal.role_column(layout, 'headers') || '::jsonb, ''{}'')', '''{}''::jsonb');
+    routing text := baton_internal.role_column(layout, 'routing_key');
+    fallback text := (select format('%L || t.%I::text', n.nspname || '.' || c.relname || ':', baton_internal.mapped_column(layout, 'id'))
                         from pg_class c join pg_namespace n on n.oid = c.relnamespace where c.oid = relation);
 begin
-    if baton.mapped_column(layout, 'last_error') = baton.mapped_column(layout, 'headers') then
-        headers := format('(%s - %L)', headers, baton.mapped_key(layout, 'last_error'));
+    if baton_internal.mapped_column(layout, 'last_error') = baton_internal.mapped_column(layout, 'headers') then
+        headers := format('(%s - %L)', headers, baton_internal.mapped_key(layout, 'last_error'));
     end if;
     return concat_ws(', ',
-        baton.role_text(layout, 'id') || ' as id',
-        case when layout -> 'columns' ? 'event_id' then baton.role_text(layout, 'event_id') else fallback end || ' as event_id',
-        (select string_agg(format('%s as %I', baton.role_text(layout, r), r), ', ' order by n)
+        baton_internal.role_text(layout, 'id') || ' as id',
+        case when layout -> 'columns' ? 'event_id' then baton_internal.role_text(layout, 'event_id') else fallback end || ' as event_id',
+        (select string_agg(format('%s as %I', baton_internal.role_text(layout, r), r), ', ' order by n)
            from unnest('{tenant_id,aggregate_type,aggregate_id,event_type,schema_version,topic}'::text[]) with ordinality u (r, n)),
-        format('coalesce(%s, %s) as partition_key', baton.role_text(layout, 'partition_key'), baton.role_text(layout, 'aggregate_id')),
-        coalesce(baton.sql_part('array(select btrim(k) from unnest(string_to_array(%s, %L)) with ordinality u (k, n) '
+        format('coalesce(%s, %s) as partition_key', baton_internal.role_text(layout, 'partition_key'), baton_internal.role_text(layout, 'aggregate_id')),
+        coalesce(baton_internal.sql_part('array(select btrim(k) from unnest(string_to_array(%s, %L)) with ordinality u (k, n) '
                                 'where btrim(k) <> '''' order by n) as routing_keys',
                         routing || '::text', coalesce(layout #>> '{routing,separator}', ',')), '''{}''::text[] as routing_keys'),
-        format(case when (select baton.role_type(relation, layout, 'payload')) in ('json', 'jsonb') then '%s::jsonb'
-                    when (select baton.role_type(relation, layout, 'payload')) = 'bytea' then 'to_jsonb(encode(%s, ''base64''))'
-                    else 'baton.text_to_jsonb(%s::text)' end, payload) || ' as payload',
+        format(case when (select baton_internal.role_type(relation, layout, 'payload')) in ('json', 'jsonb') then '%s::jsonb'
+                    when (select baton_internal.role_type(relation, layout, 'payload')) = 'bytea' then 'to_jsonb(encode(%s, ''base64''))'
+                    else 'baton_internal.text_to_jsonb(%s::text)' end, payload) || ' as payload',
         headers || ' as headers',
-        (select string_agg(format('%s as %I', baton.role_text(layout, r), r), ', ' order by n)
+        (select string_agg(format('%s as %I', baton_internal.role_text(layout, r), r), ', ' order by n)
            from unnest('{trace_id,correlation_id,causation_id,idempotency_key}'::text[]) with ordinality u (r, n)),
-        coalesce(baton.role_column(layout, 'occurred_at'), baton.role_column(layout, 'created_at'), 'null') || '::timestamptz as occurred_at',
+        coalesce(baton_internal.role_column(layout, 'occurred_at'), baton_internal.role_column(layout, 'created_at'), 'null') || '::timestamptz as occurred_at',
         format('(%s + 1)::int as attempt', attempts));
 end
 $$;
-comment on function baton.event_sql(regclass, jsonb, text) is 'select list that gives a row as baton.adopted_event';
+comment on function baton_internal.event_sql(regclass, jsonb, text) is 'select list that gives a row as baton.adopted_event';

@@ -1,105 +1,105 @@
 -- Maintenance of adopted outboxes: stale locks, expiry, archive, partitions ahead.
 
 -- Write the release of stale locks, or nothing for a table without lock columns.
-create function baton.unlock_statement(outbox_id int, relation regclass, layout jsonb)
+create function baton_internal.unlock_statement(outbox_id int, relation regclass, layout jsonb)
 returns text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    key text[] := baton.adopted_key(relation, baton.mapped_column(layout, 'id'));
+    key text[] := baton_internal.adopted_key(relation, baton_internal.mapped_column(layout, 'id'));
 begin
     if not layout -> 'columns' ? 'locked_at' then
         return null;
     end if;
     return format('with freed as (select %s from %s t %s where %s and %s for update of t skip locked) update %s t set %s from freed p where %s',
-                  baton.column_list(key, 't'), relation, baton.worker_join(outbox_id, layout),
-                  baton.adopted_fragments(outbox_id, relation, layout) ->> 'open', baton.stale_sql(layout), relation,
+                  baton_internal.column_list(key, 't'), relation, baton_internal.worker_join(outbox_id, layout),
+                  baton_internal.adopted_fragments(outbox_id, relation, layout) ->> 'open', baton_internal.stale_sql(layout), relation,
                   concat_ws(', ', format('%I = null', layout #>> '{columns,locked_at}'),
-                            baton.sql_part('%I = null', layout #>> '{columns,locked_by}'),
-                            baton.sql_part('%I = now()', layout #>> '{columns,updated_at}'),
+                            baton_internal.sql_part('%I = null', layout #>> '{columns,locked_by}'),
+                            baton_internal.sql_part('%I = now()', layout #>> '{columns,updated_at}'),
                             case when layout #> '{states,claimed}' is not null
-                                 then format('%I = %s', layout #>> '{columns,status}', baton.state_literal(layout, 'pending')) end),
-                  baton.key_match(key, 't', 'p'));
+                                 then format('%I = %s', layout #>> '{columns,status}', baton_internal.state_literal(layout, 'pending')) end),
+                  baton_internal.key_match(key, 't', 'p'));
 end
 $$;
-comment on function baton.unlock_statement(int, regclass, jsonb) is 'statement that frees stale locks';
+comment on function baton_internal.unlock_statement(int, regclass, jsonb) is 'statement that frees stale locks';
 
 -- Write which done rows have expired, or null when none ever do.
-create function baton.expired_sql(layout jsonb, done text)
+create function baton_internal.expired_sql(layout jsonb, done text)
 returns text
 language sql immutable
 as $$
     select format('%s and (%s)', done, nullif(concat_ws(' or ',
-        baton.role_column(layout, 'expires_at') || ' < now()',
-        baton.sql_part('%s < now() - interval %L', baton.role_column(layout, 'processed_at'), layout #>> '{retention,done_after}')), ''))
+        baton_internal.role_column(layout, 'expires_at') || ' < now()',
+        baton_internal.sql_part('%s < now() - interval %L', baton_internal.role_column(layout, 'processed_at'), layout #>> '{retention,done_after}')), ''))
      where layout -> 'columns' ? 'expires_at' or layout #>> '{retention,done_after}' is not null
 $$;
-comment on function baton.expired_sql(jsonb, text) is 'condition of done rows that may be deleted';
+comment on function baton_internal.expired_sql(jsonb, text) is 'condition of done rows that may be deleted';
 
 -- Write the deletion of done rows that have expired, or nothing when none ever do.
-create function baton.expire_statement(outbox_id int, relation regclass, layout jsonb)
+create function baton_internal.expire_statement(outbox_id int, relation regclass, layout jsonb)
 returns text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    key text[] := baton.adopted_key(relation, baton.mapped_column(layout, 'id'));
-    expired text := baton.expired_sql(layout, baton.adopted_fragments(outbox_id, relation, layout) ->> 'done');
+    key text[] := baton_internal.adopted_key(relation, baton_internal.mapped_column(layout, 'id'));
+    expired text := baton_internal.expired_sql(layout, baton_internal.adopted_fragments(outbox_id, relation, layout) ->> 'done');
 begin
     return format('delete from %s t using (select %s from %s t where %s limit $1::int for update of t skip locked) p where %s',
-                  relation, baton.column_list(key, 't'), relation, expired, baton.key_match(key, 't', 'p'))
+                  relation, baton_internal.column_list(key, 't'), relation, expired, baton_internal.key_match(key, 't', 'p'))
      where expired is not null;
 end
 $$;
-comment on function baton.expire_statement(int, regclass, jsonb) is 'statement that deletes expired rows';
+comment on function baton_internal.expire_statement(int, regclass, jsonb) is 'statement that deletes expired rows';
 
 -- Write which done rows are old enough for the archive.
-create function baton.archivable_sql(layout jsonb, done text)
+create function baton_internal.archivable_sql(layout jsonb, done text)
 returns text
 language sql immutable
 as $$
-    select format('%1$s and %2$s is not null and %2$s < now() - interval %3$L', done, baton.role_column(layout, 'processed_at'),
+    select format('%1$s and %2$s is not null and %2$s < now() - interval %3$L', done, baton_internal.role_column(layout, 'processed_at'),
                   layout #>> '{archive,after}')
 $$;
-comment on function baton.archivable_sql(jsonb, text) is 'condition of done rows that move to the archive';
+comment on function baton_internal.archivable_sql(jsonb, text) is 'condition of done rows that move to the archive';
 
 -- Write the move of done rows to the archive, or nothing without one.
-create function baton.archive_statement(outbox_id int, relation regclass, layout jsonb)
+create function baton_internal.archive_statement(outbox_id int, relation regclass, layout jsonb)
 returns text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    key text[] := baton.adopted_key(relation, baton.mapped_column(layout, 'id'));
-    names text := baton.column_list(baton.movable_columns(relation));
+    key text[] := baton_internal.adopted_key(relation, baton_internal.mapped_column(layout, 'id'));
+    names text := baton_internal.column_list(baton_internal.movable_columns(relation));
 begin
     return format('with moved as (delete from %s t using (select %s from %s t where %s order by %s limit $1::int for update of t skip locked) p '
                   'where %s returning t.*) insert into %s (%s) overriding system value select %s from moved',
-                  relation, baton.column_list(key, 't'), relation,
-                  baton.archivable_sql(layout, baton.adopted_fragments(outbox_id, relation, layout) ->> 'done'),
-                  baton.column_list(key, 't'), baton.key_match(key, 't', 'p'), layout #>> '{archive,table}', names, names)
+                  relation, baton_internal.column_list(key, 't'), relation,
+                  baton_internal.archivable_sql(layout, baton_internal.adopted_fragments(outbox_id, relation, layout) ->> 'done'),
+                  baton_internal.column_list(key, 't'), baton_internal.key_match(key, 't', 'p'), layout #>> '{archive,table}', names, names)
      where layout ? 'archive';
 end
 $$;
-comment on function baton.archive_statement(int, regclass, jsonb) is 'statement that archives rows';
+comment on function baton_internal.archive_statement(int, regclass, jsonb) is 'statement that archives rows';
 
 -- Sum up the activity of the past, keeping the last minutes apart for the throughput.
-create function baton.sum_up_activity(outbox_id int)
+create function baton_internal.sum_up_activity(outbox_id int)
 returns void
 language sql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
     with old as (
-        delete from baton.adopted_activity a where a.outbox_id = $1 and a.at < clock_timestamp() - interval '5 minutes' returning a.*
+        delete from baton_internal.adopted_activity a where a.outbox_id = $1 and a.at < clock_timestamp() - interval '5 minutes' returning a.*
     )
-    insert into baton.adopted_activity (outbox_id, at, event_type, processed, failed, dead)
+    insert into baton_internal.adopted_activity (outbox_id, at, event_type, processed, failed, dead)
     select o.outbox_id, max(o.at), o.event_type, sum(o.processed), sum(o.failed), sum(o.dead) from old o group by o.outbox_id, o.event_type
 $$;
-comment on function baton.sum_up_activity(int) is 'folds counted activity into one row per event type';
+comment on function baton_internal.sum_up_activity(int) is 'folds counted activity into one row per event type';
 
 -- Run a statement in steps until a step finds less than it may take; returns the rows it changed.
-create function baton.run_in_steps(statement text, step int)
+create function baton_internal.run_in_steps(statement text, step int)
 returns bigint
 language plpgsql
 as $$
@@ -116,44 +116,44 @@ begin
     return total;
 end
 $$;
-comment on function baton.run_in_steps(text, int) is 'runs a maintenance statement in bounded steps';
+comment on function baton_internal.run_in_steps(text, int) is 'runs a maintenance statement in bounded steps';
 
 -- Move old rows to the archive, with the months they need, and drop what the archive no longer keeps.
-create function baton.archive_adopted(outbox baton.adopted_outboxes, step int, out months int, out archived bigint, out dropped int)
+create function baton_internal.archive_adopted(outbox baton.adopted_outboxes, step int, out months int, out archived bigint, out dropped int)
 language plpgsql
 as $$
 declare
     relation regclass := format('%I.%I', outbox.schema_name, outbox.table_name)::regclass;
     archive regclass := (outbox.layout #>> '{archive,table}')::regclass;
-    by_column text := baton.role_column(outbox.layout, coalesce(outbox.layout #>> '{archive,by}', 'occurred_at'));
-    ready text := baton.archivable_sql(outbox.layout, baton.adopted_fragments(outbox.outbox_id, relation, outbox.layout) ->> 'done');
+    by_column text := baton_internal.role_column(outbox.layout, coalesce(outbox.layout #>> '{archive,by}', 'occurred_at'));
+    ready text := baton_internal.archivable_sql(outbox.layout, baton_internal.adopted_fragments(outbox.outbox_id, relation, outbox.layout) ->> 'done');
     month timestamptz;
     highest bigint;
 begin
     months := 0;
     dropped := 0;
-    if baton.partitioned_by_time(archive) then
+    if baton_internal.partitioned_by_time(archive) then
         for month in execute format('select distinct date_trunc(''month'', %s::timestamptz, ''UTC'') from %s t where %s',
                                     by_column, relation, ready) loop
-            months := months + baton.ensure_months(archive, month, month);
+            months := months + baton_internal.ensure_months(archive, month, month);
         end loop;
-        months := months + baton.ensure_months(archive, now(), now()
+        months := months + baton_internal.ensure_months(archive, now(), now()
                   + make_interval(months => coalesce((outbox.layout #>> '{archive,months_ahead}')::int, 2)));
     end if;
     if outbox.read_sql is not null then
-        execute format('select max(%s) from %s t where %s', baton.role_column(outbox.layout, 'id'), relation, ready) into highest;
-        perform baton.note_archived(outbox.outbox_id, highest);
+        execute format('select max(%s) from %s t where %s', baton_internal.role_column(outbox.layout, 'id'), relation, ready) into highest;
+        perform baton_internal.note_archived(outbox.outbox_id, highest);
     end if;
-    archived := baton.run_in_steps(outbox.archive_sql, step);
-    if baton.partitioned_by_time(archive) and outbox.layout #>> '{archive,drop_after}' is not null then
-        dropped := baton.drop_partitions_before(archive, now() - (outbox.layout #>> '{archive,drop_after}')::interval);
+    archived := baton_internal.run_in_steps(outbox.archive_sql, step);
+    if baton_internal.partitioned_by_time(archive) and outbox.layout #>> '{archive,drop_after}' is not null then
+        dropped := baton_internal.drop_partitions_before(archive, now() - (outbox.layout #>> '{archive,drop_after}')::interval);
     end if;
 end
 $$;
-comment on function baton.archive_adopted(baton.adopted_outboxes, int) is 'archives old rows and drops what the archive no longer keeps';
+comment on function baton_internal.archive_adopted(baton.adopted_outboxes, int) is 'archives old rows and drops what the archive no longer keeps';
 
 -- Do one adopted outbox's maintenance; returns what was done and how often.
-create function baton.maintain_adopted(outbox baton.adopted_outboxes)
+create function baton_internal.maintain_adopted(outbox baton.adopted_outboxes)
 returns jsonb
 language plpgsql
 as $$
@@ -170,33 +170,33 @@ begin
         get diagnostics freed = row_count;
         done := done || jsonb_build_object('locks_freed', freed);
     end if;
-    if baton.partitioned_by_time(relation) and outbox.layout #> '{partitions,months_ahead}' is not null then
-        done := done || jsonb_build_object('partitions_created', baton.ensure_months(relation, now(),
+    if baton_internal.partitioned_by_time(relation) and outbox.layout #> '{partitions,months_ahead}' is not null then
+        done := done || jsonb_build_object('partitions_created', baton_internal.ensure_months(relation, now(),
                     now() + make_interval(months => (outbox.layout #>> '{partitions,months_ahead}')::int)));
     end if;
     if outbox.expire_sql is not null then
-        done := done || jsonb_build_object('expired', baton.run_in_steps(outbox.expire_sql, step));
+        done := done || jsonb_build_object('expired', baton_internal.run_in_steps(outbox.expire_sql, step));
     end if;
     if outbox.archive_sql is not null then
-        select * into archived from baton.archive_adopted(outbox, step);
+        select * into archived from baton_internal.archive_adopted(outbox, step);
         done := done || jsonb_build_object('archived', archived.archived, 'archive_partitions_created', archived.months,
                                            'archive_partitions_dropped', archived.dropped);
     end if;
     if outbox.layout #>> '{processed_events,table}' is not null then
         done := done || jsonb_build_object('processed_events_expired', baton.cleanup_processed_events(outbox.layout #>> '{processed_events,table}'));
     end if;
-    if baton.keeps_failures(outbox.layout) then
-        execute format('select array_agg(f.row_id) from baton.adopted_failures f where f.outbox_id = $1 and not exists '
+    if baton_internal.keeps_failures(outbox.layout) then
+        execute format('select array_agg(f.row_id) from baton_internal.adopted_failures f where f.outbox_id = $1 and not exists '
                        '(select from (select %2$I from %1$s union all select %2$I from %4$s) t where t.%2$I = f.row_id::%3$s)',
-                       relation, baton.mapped_column(outbox.layout, 'id'), baton.role_type(relation, outbox.layout, 'id'),
+                       relation, baton_internal.mapped_column(outbox.layout, 'id'), baton_internal.role_type(relation, outbox.layout, 'id'),
                        coalesce(outbox.layout #>> '{dead,table}', relation::text)) into gone using outbox.outbox_id;
-        perform baton.forget_failures(outbox.outbox_id, gone);
+        perform baton_internal.forget_failures(outbox.outbox_id, gone);
     end if;
-    perform baton.sum_up_activity(outbox.outbox_id);
+    perform baton_internal.sum_up_activity(outbox.outbox_id);
     return done;
 end
 $$;
-comment on function baton.maintain_adopted(baton.adopted_outboxes) is 'maintenance of one adopted outbox';
+comment on function baton_internal.maintain_adopted(baton.adopted_outboxes) is 'maintenance of one adopted outbox';
 
 -- Free stale locks, delete what has expired, archive, and create partitions ahead, for one adopted outbox or all.
 create function baton.run_adopted_maintenance(name text default null)
@@ -205,14 +205,14 @@ language plpgsql
 as $$
 declare
     a baton.adopted_outboxes;
-    only_one int := case when name is not null then (baton.find_adopted(name)).outbox_id end;
+    only_one int := case when name is not null then (baton_internal.find_adopted(name)).outbox_id end;
     result jsonb;
 begin
     for a in select * from baton.adopted_outboxes o where only_one is null or o.outbox_id = only_one order by o.outbox_id loop
         continue when not pg_try_advisory_xact_lock(hashtext('baton.run_adopted_maintenance'), a.outbox_id);  -- somebody is at it
         outbox := format('%I.%I', a.schema_name, a.table_name);
         begin
-            result := baton.maintain_adopted(a);
+            result := baton_internal.maintain_adopted(a);
             return query select run_adopted_maintenance.outbox, r.key, r.value::text::bigint, null::text from jsonb_each(result) r;
         exception when others then  -- one table's trouble must not keep the others waiting
             raise warning 'maintenance of % failed: %', outbox, sqlerrm using errcode = sqlstate;
@@ -223,5 +223,5 @@ end
 $$;
 comment on function baton.run_adopted_maintenance(text) is 'stale locks, expiry, archive and partitions of adopted outboxes';
 
-select baton.declare_privileges('execute', '{baton_relay,baton_operator}', '{run_adopted_maintenance,maintain_adopted,archive_adopted,
+select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator}', '{run_adopted_maintenance,maintain_adopted,archive_adopted,
     run_in_steps,sum_up_activity,archivable_sql,adopted_fragments,due_sql,role_column,role_type,state_literal,keeps_failures}');

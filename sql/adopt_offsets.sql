@@ -13,35 +13,35 @@
 -- reading. That holds for ids drawn by the insert itself from a sequence without cache. A dead letter that is
 -- replayed keeps its id: consumers beyond it see it only when they are set back.
 
-create table baton.adopted_horizons (
+create table baton_internal.adopted_horizons (
     outbox_id    int    primary key references baton.adopted_outboxes on delete cascade,
     settled_id   bigint not null default 0,   -- every id up to here is committed or will never be
     candidate_id bigint not null default 0,   -- becomes settled when the writers below have ended
     waiting_for  text[] not null default '{}',
     archived_id  bigint not null default 0    -- highest id that maintenance has moved to the archive
 );
-comment on table baton.adopted_horizons is 'how far the ids of an adopted outbox are decided, for consumers with offsets';
+comment on table baton_internal.adopted_horizons is 'how far the ids of an adopted outbox are decided, for consumers with offsets';
 
 -- Write the read of done events after a position: $1 after id, $2 up to id, $3 partition key, $4 in order, $5 limit.
-create function baton.read_statement(outbox_id int, relation regclass, layout jsonb, with_archive boolean)
+create function baton_internal.read_statement(outbox_id int, relation regclass, layout jsonb, with_archive boolean)
 returns text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    f jsonb := baton.adopted_fragments(outbox_id, relation, layout);
-    names text := baton.column_list(baton.movable_columns(relation), 't');
-    id_column text := baton.role_column(layout, 'id');
+    f jsonb := baton_internal.adopted_fragments(outbox_id, relation, layout);
+    names text := baton_internal.column_list(baton_internal.movable_columns(relation), 't');
+    id_column text := baton_internal.role_column(layout, 'id');
     by_role text := coalesce(layout #>> '{offsets,partition}', case when layout -> 'columns' ? 'partition_key' then 'partition_key' end,
                              case when layout -> 'columns' ? 'tenant_id' then 'tenant_id' end);
     part text := case by_role
         when 'hash' then format('(hashtextextended(%s || ''/'' || %s, 0) & 9223372036854775807) %% split_part($3, ''/'', 2)::bigint '
                                 '= split_part($3, ''/'', 1)::bigint',
-                                baton.role_text(layout, 'aggregate_type'), baton.role_text(layout, 'aggregate_id'))
-        else coalesce(baton.role_text(layout, by_role), 'null::text') || ' = $3' end;
+                                baton_internal.role_text(layout, 'aggregate_type'), baton_internal.role_text(layout, 'aggregate_id'))
+        else coalesce(baton_internal.role_text(layout, by_role), 'null::text') || ' = $3' end;
     source text;
 begin
-    if not layout ? 'offsets' or baton.role_type(relation, layout, 'id') <> 'bigint' or (with_archive and not layout ? 'archive') then
+    if not layout ? 'offsets' or baton_internal.role_type(relation, layout, 'id') <> 'bigint' or (with_archive and not layout ? 'archive') then
         return null;
     end if;
     source := format('select %s from %s t where %s > $1::bigint and (not $4::boolean or %s <= $2::bigint) '
@@ -53,13 +53,13 @@ begin
                          'order by %s limit $5', source, names, layout #>> '{archive,table}', id_column, id_column, part, id_column, id_column);
     end if;
     return format('select %s from (select t.*, bool_or(%s) over (order by %s) as baton_waits from (%s) t) t where not t.baton_waits order by %s',
-                  baton.event_sql(relation, layout, f ->> 'attempts'), f ->> 'open', id_column, source, id_column);
+                  baton_internal.event_sql(relation, layout, f ->> 'attempts'), f ->> 'open', id_column, source, id_column);
 end
 $$;
-comment on function baton.read_statement(int, regclass, jsonb, boolean) is 'statement that reads done events after a position';
+comment on function baton_internal.read_statement(int, regclass, jsonb, boolean) is 'statement that reads done events after a position';
 
 -- Return the transactions that are writing to a table or one of its partitions, other than this one.
-create function baton.running_writers(relation regclass)
+create function baton_internal.running_writers(relation regclass)
 returns text[]
 language sql volatile
 set search_path = pg_catalog, pg_temp
@@ -70,19 +70,19 @@ as $$
        and l.database = (select d.oid from pg_database d where d.datname = current_database())
        and (l.relation = running_writers.relation or l.relation in (select t.relid from pg_partition_tree(running_writers.relation) t))
 $$;
-comment on function baton.running_writers(regclass) is 'transactions that may still commit rows of a table';
+comment on function baton_internal.running_writers(regclass) is 'transactions that may still commit rows of a table';
 
 -- Return the id up to which every row is committed or never will be.
 -- A writer locks the table before it draws an id. So whoever may still commit an id below one that is visible
 -- now, holds its lock when the locks are read afterwards; once those writers have ended, all lower ids are decided.
-create function baton.adopted_horizon(outbox baton.adopted_outboxes)
+create function baton_internal.adopted_horizon(outbox baton.adopted_outboxes)
 returns bigint
 language plpgsql volatile
 as $$
 declare
     relation regclass := format('%I.%I', outbox.schema_name, outbox.table_name)::regclass;
-    id_column text := baton.mapped_column(outbox.layout, 'id');
-    state baton.adopted_horizons;
+    id_column text := baton_internal.mapped_column(outbox.layout, 'id');
+    state baton_internal.adopted_horizons;
     highest bigint;
     writers text[];
 begin
@@ -95,9 +95,9 @@ begin
         raise exception 'ids of % are not drawn one by one from a sequence of its own', relation using errcode = 'object_not_in_prerequisite_state',
             hint = 'make the id an identity column with cache 1, or read with in_order => false and accept that late events are skipped';
     end if;
-    select h.* into state from baton.adopted_horizons h where h.outbox_id = outbox.outbox_id;
+    select h.* into state from baton_internal.adopted_horizons h where h.outbox_id = outbox.outbox_id;
     execute format('select coalesce(max(t.%I), 0) from %s t', id_column, relation) into highest;
-    writers := baton.running_writers(relation);
+    writers := baton_internal.running_writers(relation);
     if not coalesce(state.waiting_for, '{}') && writers then
         state.settled_id := greatest(state.settled_id, state.candidate_id);
         state.candidate_id := highest;
@@ -106,47 +106,47 @@ begin
     if writers = '{}' then
         state.settled_id := greatest(state.settled_id, highest);
     end if;
-    perform baton.save_horizon(outbox.outbox_id, state.settled_id, state.candidate_id, state.waiting_for);
+    perform baton_internal.save_horizon(outbox.outbox_id, state.settled_id, state.candidate_id, state.waiting_for);
     return coalesce(state.settled_id, 0);
 end
 $$;
-comment on function baton.adopted_horizon(baton.adopted_outboxes) is 'id up to which an adopted outbox is decided';
+comment on function baton_internal.adopted_horizon(baton.adopted_outboxes) is 'id up to which an adopted outbox is decided';
 
 -- Keep a horizon for the next reader, unless another one is keeping his.
-create function baton.save_horizon(outbox_id int, settled_id bigint, candidate_id bigint, waiting_for text[])
+create function baton_internal.save_horizon(outbox_id int, settled_id bigint, candidate_id bigint, waiting_for text[])
 returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    update baton.adopted_horizons h
+    update baton_internal.adopted_horizons h
        set settled_id = greatest(h.settled_id, save_horizon.settled_id), candidate_id = save_horizon.candidate_id,
            waiting_for = save_horizon.waiting_for
-      from (select k.outbox_id from baton.adopted_horizons k where k.outbox_id = save_horizon.outbox_id for update skip locked) k
+      from (select k.outbox_id from baton_internal.adopted_horizons k where k.outbox_id = save_horizon.outbox_id for update skip locked) k
      where h.outbox_id = k.outbox_id
        and (h.settled_id, h.candidate_id, h.waiting_for)
            is distinct from (greatest(h.settled_id, save_horizon.settled_id), save_horizon.candidate_id, save_horizon.waiting_for);
 end
 $$;
-comment on function baton.save_horizon(int, bigint, bigint, text[]) is 'keeps a horizon; used by baton.adopted_horizon()';
+comment on function baton_internal.save_horizon(int, bigint, bigint, text[]) is 'keeps a horizon; used by baton_internal.adopted_horizon()';
 
 -- Keep the highest id that was archived, so that readers know when to look there.
-create function baton.note_archived(outbox_id int, archived_id bigint)
+create function baton_internal.note_archived(outbox_id int, archived_id bigint)
 returns void
 language sql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
-    update baton.adopted_horizons h set archived_id = $2 where h.outbox_id = $1 and h.archived_id < $2
+    update baton_internal.adopted_horizons h set archived_id = $2 where h.outbox_id = $1 and h.archived_id < $2
 $$;
-comment on function baton.note_archived(int, bigint) is 'keeps the highest archived id; used by maintenance';
+comment on function baton_internal.note_archived(int, bigint) is 'keeps the highest archived id; used by maintenance';
 
 -- Return an adopted outbox that has a table of offsets.
-create function baton.find_with_offsets(name text)
+create function baton_internal.find_with_offsets(name text)
 returns baton.adopted_outboxes
 language plpgsql stable
 as $$
 declare
-    outbox baton.adopted_outboxes := baton.open_adopted(name);
+    outbox baton.adopted_outboxes := baton_internal.open_adopted(name);
 begin
     if outbox.read_sql is null then
         raise exception 'adopted outbox "%" has no consumer offsets', left(name, 100) using errcode = 'BT004',
@@ -158,7 +158,7 @@ begin
     return outbox;
 end
 $$;
-comment on function baton.find_with_offsets(text) is 'catalog row of an adopted outbox with consumer offsets';
+comment on function baton_internal.find_with_offsets(text) is 'catalog row of an adopted outbox with consumer offsets';
 
 -- Read the next done events of a consumer's partition. The position stays locked until the transaction ends, so
 -- two members of one consumer never work on the same events; a consumer without a position starts at the beginning.
@@ -168,14 +168,14 @@ returns setof baton.adopted_event
 language plpgsql volatile
 as $$
 declare
-    outbox baton.adopted_outboxes := baton.find_with_offsets(name);
+    outbox baton.adopted_outboxes := baton_internal.find_with_offsets(name);
     offsets text := outbox.layout #>> '{offsets,table}';
     position_id bigint;
     horizon bigint;
     lowest bigint;
     archived bigint;
 begin
-    perform baton.check_offset_call(outbox, consumer_name, partition_key);
+    perform baton_internal.check_offset_call(outbox, consumer_name, partition_key);
     if batch_size is null or batch_size < 1 or in_order is null then
         raise exception 'a batch has at least one event' using errcode = 'invalid_parameter_value';
     end if;
@@ -184,9 +184,9 @@ begin
       using consumer_name, partition_key;
     execute format('select o.last_processed_id from %s o where o.consumer_name = $1 and o.partition_key = $2 for update', offsets)
        into position_id using consumer_name, partition_key;
-    horizon := case when in_order then baton.adopted_horizon(outbox) end;
-    select h.archived_id into archived from baton.adopted_horizons h where h.outbox_id = outbox.outbox_id;
-    execute format('select min(t.%I) from %I.%I t', baton.mapped_column(outbox.layout, 'id'), outbox.schema_name, outbox.table_name) into lowest;
+    horizon := case when in_order then baton_internal.adopted_horizon(outbox) end;
+    select h.archived_id into archived from baton_internal.adopted_horizons h where h.outbox_id = outbox.outbox_id;
+    execute format('select min(t.%I) from %I.%I t', baton_internal.mapped_column(outbox.layout, 'id'), outbox.schema_name, outbox.table_name) into lowest;
     return query execute case when outbox.read_all_sql is not null and (position_id < archived or lowest is null or position_id < lowest)
                               then outbox.read_all_sql else outbox.read_sql end
         using position_id, horizon, partition_key, in_order, batch_size;
@@ -196,7 +196,7 @@ comment on function baton.read_consumer_batch(text, text, text, int, boolean) is
     'next done events after a consumer''s own offset, also from the archive; in_order never skips a late one';
 
 -- Refuse a call that names no consumer, or a partition that the outbox does not have.
-create function baton.check_offset_call(outbox baton.adopted_outboxes, consumer_name text, partition_key text)
+create function baton_internal.check_offset_call(outbox baton.adopted_outboxes, consumer_name text, partition_key text)
 returns void
 language plpgsql immutable
 as $$
@@ -212,7 +212,7 @@ begin
     end if;
 end
 $$;
-comment on function baton.check_offset_call(baton.adopted_outboxes, text, text) is 'raises for a bad consumer name or partition key';
+comment on function baton_internal.check_offset_call(baton.adopted_outboxes, text, text) is 'raises for a bad consumer name or partition key';
 
 -- Move a consumer's position forward, in the transaction of its own state change; never back.
 create function baton.advance_consumer_offset(name text, consumer_name text, last_id bigint, partition_key text default '')
@@ -220,10 +220,10 @@ returns bigint
 language plpgsql volatile
 as $$
 declare
-    outbox baton.adopted_outboxes := baton.find_with_offsets(name);
+    outbox baton.adopted_outboxes := baton_internal.find_with_offsets(name);
     reached bigint;
 begin
-    perform baton.check_offset_call(outbox, consumer_name, partition_key);
+    perform baton_internal.check_offset_call(outbox, consumer_name, partition_key);
     if last_id is null then
         raise exception 'the id of the last processed event is needed' using errcode = 'null_value_not_allowed';
     end if;
@@ -247,9 +247,9 @@ returns void
 language plpgsql volatile
 as $$
 declare
-    outbox baton.adopted_outboxes := baton.find_with_offsets(name);
+    outbox baton.adopted_outboxes := baton_internal.find_with_offsets(name);
 begin
-    perform baton.check_offset_call(outbox, consumer_name, partition_key);
+    perform baton_internal.check_offset_call(outbox, consumer_name, partition_key);
     if last_id is null or last_id < 0 then
         raise exception 'a position is an id of 0 or more' using errcode = 'invalid_parameter_value', hint = '0 replays from the beginning';
     end if;
@@ -257,14 +257,14 @@ begin
                    'on conflict (consumer_name, partition_key) do update '
                    'set last_processed_id = excluded.last_processed_id, last_processed_at = now()',
                    outbox.layout #>> '{offsets,table}') using consumer_name, partition_key, last_id;
-    perform baton.alert('consumer_seeked', format('%I.%I', outbox.schema_name, outbox.table_name),
+    perform baton_internal.alert('consumer_seeked', format('%I.%I', outbox.schema_name, outbox.table_name),
                         jsonb_build_object('consumer', consumer_name, 'partition_key', partition_key, 'position', last_id));
 end
 $$;
 comment on function baton.set_consumer_offset(text, text, bigint, text) is 'replays a consumer from an id, or lets it skip';
 
-select baton.declare_privileges('execute', '{baton_relay,baton_operator,baton_consumer}', '{read_consumer_batch,advance_consumer_offset,
+select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator,baton_consumer}', '{read_consumer_batch,advance_consumer_offset,
     find_with_offsets,check_offset_call,adopted_horizon,save_horizon,running_writers}');
-select baton.declare_privileges('execute', '{baton_operator,baton_consumer}', '{set_consumer_offset}');
-select baton.declare_privileges('execute', '{baton_relay,baton_operator}', '{note_archived}');
-select baton.declare_privileges('select', '{baton_relay,baton_operator,baton_viewer,baton_consumer}', '{adopted_horizons}');
+select baton_internal.declare_privileges('execute', '{baton_operator,baton_consumer}', '{set_consumer_offset}');
+select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator}', '{note_archived}');
+select baton_internal.declare_privileges('select', '{baton_relay,baton_operator,baton_viewer,baton_consumer}', '{adopted_horizons}');

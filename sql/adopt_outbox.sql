@@ -6,12 +6,12 @@ returns text
 language plpgsql
 as $$
 declare
-    relation regclass := baton.check_adoptable(table_name);
+    relation regclass := baton_internal.check_adoptable(table_name);
     chosen text := preset;
     layout jsonb := '{}';
 begin
-    perform baton.check_mapping(mapping);
-    chosen := coalesce(chosen, baton.detect_preset(relation), case when mapping #> '{columns,id}' is not null then 'custom' end);
+    perform baton_internal.check_mapping(mapping);
+    chosen := coalesce(chosen, baton_internal.detect_preset(relation), case when mapping #> '{columns,id}' is not null then 'custom' end);
     if chosen is null then
         raise exception 'the layout of % is none of the presets', relation using errcode = 'invalid_parameter_value',
             hint = format('name one (%s) and map the columns that differ, or map them all: {"columns": {"id": ..., "payload": ...}}',
@@ -24,21 +24,21 @@ begin
                 hint = format('there are: %s, custom', (select string_agg(p.preset, ', ' order by p.preset) from baton.adoption_presets p));
         end if;
     end if;
-    layout := baton.complete_layout(baton.merge_layout(layout, mapping));
-    perform baton.check_states(layout);
-    perform baton.check_columns(relation, layout);
-    perform baton.adopted_key(relation, baton.mapped_column(layout, 'id'));
-    perform baton.check_state_values(relation, layout);
+    layout := baton_internal.complete_layout(baton_internal.merge_layout(layout, mapping));
+    perform baton_internal.check_states(layout);
+    perform baton_internal.check_columns(relation, layout);
+    perform baton_internal.adopted_key(relation, baton_internal.mapped_column(layout, 'id'));
+    perform baton_internal.check_state_values(relation, layout);
     perform baton.check_idempotency(relation, layout);
-    layout := baton.resolve_companions(relation, layout);
-    return baton.save_adopted(relation, chosen, layout);
+    layout := baton_internal.resolve_companions(relation, layout);
+    return baton_internal.save_adopted(relation, chosen, layout);
 end
 $$;
 comment on function baton.adopt_outbox(text, text, jsonb) is
     'adopts a table by a preset (detected by its columns) or a mapping; returns its qualified name';
 
 -- Fill in what a mapping leaves open.
-create function baton.complete_layout(layout jsonb)
+create function baton_internal.complete_layout(layout jsonb)
 returns jsonb
 language plpgsql stable
 as $$
@@ -54,7 +54,7 @@ begin
         layout := layout || '{"backoff": {"kind": "exponential", "base_seconds": 5, "factor": 2, "max_seconds": 900, "jitter": 0.1}}';
     end if;
     if layout #>> '{dead,as}' is null and coalesce(layout #>> '{dead,table}', layout #>> '{states,dead}') is not null then
-        layout := baton.merge_layout(layout, jsonb_build_object('dead', jsonb_build_object(
+        layout := baton_internal.merge_layout(layout, jsonb_build_object('dead', jsonb_build_object(
             'as', case when layout #>> '{dead,table}' is not null then 'move' else 'status' end)));
     elsif layout #>> '{dead,as}' is null and columns ? 'attempts' and (columns ? 'max_attempts' or layout #> '{attempts,limit}' is not null) then
         layout := layout || '{"dead": {"as": "attempts"}}';
@@ -62,7 +62,7 @@ begin
     return layout;
 end
 $$;
-comment on function baton.complete_layout(jsonb) is 'a layout with its defaults';
+comment on function baton_internal.complete_layout(jsonb) is 'a layout with its defaults';
 
 -- Say where an idempotency key is not guarded by the table itself.
 create function baton.check_idempotency(relation regclass, layout jsonb)
@@ -70,7 +70,7 @@ returns void
 language plpgsql stable
 as $$
 declare
-    key_column text := baton.mapped_column(layout, 'idempotency_key');
+    key_column text := baton_internal.mapped_column(layout, 'idempotency_key');
     others text;
 begin
     if key_column is null then
@@ -93,7 +93,7 @@ $$;
 comment on function baton.check_idempotency(regclass, jsonb) is 'notices an idempotency key that the table does not keep unique';
 
 -- Find the companion tables of an outbox in its own schema, making those that it cannot work without.
-create function baton.resolve_companions(relation regclass, layout jsonb)
+create function baton_internal.resolve_companions(relation regclass, layout jsonb)
 returns jsonb
 language plpgsql
 as $$
@@ -110,19 +110,19 @@ begin
     foreach part in array '{dead,archive,offsets,processed_events}'::text[] loop
         given := layout #>> array[part, 'table'];
         continue when given is null;
-        select * into names from baton.parse_table_name(case when given like '{table}%'
-            then quote_ident(baton.derived_name('', base, substr(given, 8))) else given end, home);
+        select * into names from baton_internal.parse_table_name(case when given like '{table}%'
+            then quote_ident(baton_internal.derived_name('', base, substr(given, 8))) else given end, home);
         companion := to_regclass(format('%I.%I', names.schema_name, names.table_name));
         if companion is null and part in ('dead', 'archive') then
-            companion := baton.make_companion(relation, names.schema_name, names.table_name,
-                                              case part when 'archive' then baton.mapped_column(layout,
+            companion := baton_internal.make_companion(relation, names.schema_name, names.table_name,
+                                              case part when 'archive' then baton_internal.mapped_column(layout,
                                                   coalesce(layout #>> '{archive,by}', 'occurred_at')) end);
         end if;
         if companion is null then
             layout := layout - part;  -- read on, and cleaned up, only where it exists
         else
             if part in ('dead', 'archive') then
-                perform baton.check_companion(relation, companion);
+                perform baton_internal.check_companion(relation, companion);
             end if;
             layout := jsonb_set(layout, array[part, 'table'], to_jsonb(format('%I.%I', names.schema_name, names.table_name)));
         end if;
@@ -130,32 +130,32 @@ begin
     return layout;
 end
 $$;
-comment on function baton.resolve_companions(regclass, jsonb) is 'a layout with its companion tables qualified, created where needed';
+comment on function baton_internal.resolve_companions(regclass, jsonb) is 'a layout with its companion tables qualified, created where needed';
 
 -- Make a table that takes an outbox's rows, with a notice; partitioned by month where a column is given.
-create function baton.make_companion(relation regclass, schema_name text, table_name text, partition_column text)
+create function baton_internal.make_companion(relation regclass, schema_name text, table_name text, partition_column text)
 returns regclass
 language plpgsql
 as $$
 begin
     execute format('create table %I.%I (like %s including defaults including constraints)%s', schema_name, table_name, relation,
-                   coalesce(baton.sql_part(' partition by range (%I)', partition_column), ''));
+                   coalesce(baton_internal.sql_part(' partition by range (%I)', partition_column), ''));
     raise notice 'created table %.%, like %', quote_ident(schema_name), quote_ident(table_name), relation;
     return format('%I.%I', schema_name, table_name)::regclass;
 end
 $$;
-comment on function baton.make_companion(regclass, text, text, text) is 'creates a dead-letter or archive table like its outbox';
+comment on function baton_internal.make_companion(regclass, text, text, text) is 'creates a dead-letter or archive table like its outbox';
 
 -- Return the role the session acts as, also from inside a function that runs with its owner's rights.
-create function baton.session_role()
+create function baton_internal.session_role()
 returns name
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $$ select case current_setting('role') when 'none' then session_user else current_setting('role')::name end $$;
-comment on function baton.session_role() is 'role of the session, whichever function is running';
+comment on function baton_internal.session_role() is 'role of the session, whichever function is running';
 
 -- Write the catalog row. Runs with baton's rights, so it looks again whose tables these are.
-create function baton.save_adopted(relation regclass, preset text, layout jsonb)
+create function baton_internal.save_adopted(relation regclass, preset text, layout jsonb)
 returns text
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -170,7 +170,7 @@ begin
     foreach companion in array array_remove(array[relation::text, layout #>> '{dead,table}', layout #>> '{archive,table}'], null) loop
         if not exists (select from pg_class c join pg_namespace n on n.oid = c.relnamespace
                         where c.oid = to_regclass(companion) and format('%I.%I', n.nspname, c.relname) = companion
-                          and pg_has_role(baton.session_role(), c.relowner, 'usage')) then
+                          and pg_has_role(baton_internal.session_role(), c.relowner, 'usage')) then
             raise exception 'only the owner of % can adopt it', companion using errcode = 'insufficient_privilege';
         end if;
     end loop;
@@ -183,25 +183,25 @@ begin
         insert into baton.adopted_outboxes (schema_name, table_name, preset, layout, keeps_locks, claim_sql, ack_sql, fail_sql,
                                             dead_sql, replay_sql, status_sql, relay_sql, held_sql, adopted_by)
         values (home, base, save_adopted.preset, save_adopted.layout, save_adopted.layout -> 'columns' ? 'locked_at',
-                '', '', '', '', '', '', '', '', baton.session_role())
+                '', '', '', '', '', '', '', '', baton_internal.session_role())
         returning * into known;
-        insert into baton.adopted_horizons (outbox_id) values (known.outbox_id);
+        insert into baton_internal.adopted_horizons (outbox_id) values (known.outbox_id);
     end if;
     update baton.adopted_outboxes a
-       set claim_sql = baton.claim_statement(a.outbox_id, relation, a.layout), ack_sql = baton.ack_statement(a.outbox_id, relation, a.layout),
-           fail_sql = baton.fail_statement(a.outbox_id, relation, a.layout), dead_sql = baton.dead_statement(a.outbox_id, relation, a.layout),
-           replay_sql = baton.replay_statement(a.outbox_id, relation, a.layout), status_sql = baton.status_statement(a.outbox_id, relation, a.layout),
-           unlock_sql = baton.unlock_statement(a.outbox_id, relation, a.layout), expire_sql = baton.expire_statement(a.outbox_id, relation, a.layout),
-           archive_sql = baton.archive_statement(a.outbox_id, relation, a.layout),
-           relay_sql = baton.claim_statement(a.outbox_id, relation, a.layout, true), held_sql = baton.held_statement(a.outbox_id, relation, a.layout),
-           renew_sql = baton.renew_statement(a.outbox_id, relation, a.layout), release_sql = baton.release_statement(a.outbox_id, relation, a.layout),
-           read_sql = baton.read_statement(a.outbox_id, relation, a.layout, false),
-           read_all_sql = baton.read_statement(a.outbox_id, relation, a.layout, true)
+       set claim_sql = baton_internal.claim_statement(a.outbox_id, relation, a.layout), ack_sql = baton_internal.ack_statement(a.outbox_id, relation, a.layout),
+           fail_sql = baton_internal.fail_statement(a.outbox_id, relation, a.layout), dead_sql = baton_internal.dead_statement(a.outbox_id, relation, a.layout),
+           replay_sql = baton_internal.replay_statement(a.outbox_id, relation, a.layout), status_sql = baton_internal.status_statement(a.outbox_id, relation, a.layout),
+           unlock_sql = baton_internal.unlock_statement(a.outbox_id, relation, a.layout), expire_sql = baton_internal.expire_statement(a.outbox_id, relation, a.layout),
+           archive_sql = baton_internal.archive_statement(a.outbox_id, relation, a.layout),
+           relay_sql = baton_internal.claim_statement(a.outbox_id, relation, a.layout, true), held_sql = baton_internal.held_statement(a.outbox_id, relation, a.layout),
+           renew_sql = baton_internal.renew_statement(a.outbox_id, relation, a.layout), release_sql = baton_internal.release_statement(a.outbox_id, relation, a.layout),
+           read_sql = baton_internal.read_statement(a.outbox_id, relation, a.layout, false),
+           read_all_sql = baton_internal.read_statement(a.outbox_id, relation, a.layout, true)
      where a.outbox_id = known.outbox_id;
     return format('%I.%I', home, base);
 end
 $$;
-comment on function baton.save_adopted(regclass, text, jsonb) is 'keeps a layout and the statements made from it; used by baton.adopt_outbox()';
+comment on function baton_internal.save_adopted(regclass, text, jsonb) is 'keeps a layout and the statements made from it; used by baton.adopt_outbox()';
 
 -- Forget an adopted outbox; the table, its rows and its companions stay as they are.
 create function baton.unadopt_outbox(name text)
@@ -209,13 +209,13 @@ returns void
 language plpgsql
 as $$
 begin
-    perform baton.drop_adopted((baton.find_adopted(name)).outbox_id);
+    perform baton_internal.drop_adopted((baton_internal.find_adopted(name)).outbox_id);
 end
 $$;
 comment on function baton.unadopt_outbox(text) is 'ends an adoption without touching the table';
 
 -- Delete the catalog row, for the table's owner or where the table is gone.
-create function baton.drop_adopted(outbox_id int)
+create function baton_internal.drop_adopted(outbox_id int)
 returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -224,13 +224,13 @@ begin
     delete from baton.adopted_outboxes a
      where a.outbox_id = drop_adopted.outbox_id
        and not exists (select from pg_class c where c.oid = to_regclass(format('%I.%I', a.schema_name, a.table_name))
-                          and not pg_has_role(baton.session_role(), c.relowner, 'usage'));
+                          and not pg_has_role(baton_internal.session_role(), c.relowner, 'usage'));
     if not found then
         raise exception 'only the owner of the table can end its adoption' using errcode = 'insufficient_privilege';
     end if;
 end
 $$;
-comment on function baton.drop_adopted(int) is 'deletes an adoption; used by baton.unadopt_outbox()';
+comment on function baton_internal.drop_adopted(int) is 'deletes an adoption; used by baton.unadopt_outbox()';
 
-select baton.declare_privileges('execute', '{baton_operator}', '{adopt_outbox,complete_layout,check_idempotency,resolve_companions,
+select baton_internal.declare_privileges('execute', '{baton_operator}', '{adopt_outbox,complete_layout,check_idempotency,resolve_companions,
     make_companion,save_adopted,unadopt_outbox,drop_adopted,derived_name}');

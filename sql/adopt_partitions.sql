@@ -2,7 +2,7 @@
 -- UTC; a table whose months were cut in another zone keeps them, and only what is missing is added.
 
 -- List the range partitions of a table by time; null bounds are open.
-create function baton.range_partitions(parent regclass)
+create function baton_internal.range_partitions(parent regclass)
 returns table (partition regclass, lower timestamptz, upper timestamptz)
 language sql stable
 set search_path = pg_catalog, pg_temp
@@ -17,10 +17,10 @@ as $$
      cross join lateral (select pg_get_expr(c.relpartbound, c.oid)) b (bound)
      where i.inhparent = parent and b.bound like 'FOR VALUES FROM %'
 $$;
-comment on function baton.range_partitions(regclass) is 'partitions of a table with their time bounds';
+comment on function baton_internal.range_partitions(regclass) is 'partitions of a table with their time bounds';
 
 -- Say whether a table is partitioned by ranges of one time column.
-create function baton.partitioned_by_time(relation regclass)
+create function baton_internal.partitioned_by_time(relation regclass)
 returns boolean
 language sql stable
 set search_path = pg_catalog, pg_temp
@@ -30,10 +30,10 @@ as $$
                     where p.partrelid = relation and p.partstrat = 'r' and p.partnatts = 1
                       and a.atttypid in ('timestamptz'::regtype, 'timestamp'::regtype, 'date'::regtype))
 $$;
-comment on function baton.partitioned_by_time(regclass) is 'true for a table whose monthly partitions baton can keep';
+comment on function baton_internal.partitioned_by_time(regclass) is 'true for a table whose monthly partitions baton can keep';
 
 -- Attach a partition for a stretch of time. Attaching, unlike creating in place, does not block writers.
-create function baton.add_partition(parent regclass, lower timestamptz, upper timestamptz)
+create function baton_internal.add_partition(parent regclass, lower timestamptz, upper timestamptz)
 returns regclass
 language plpgsql
 set timezone = 'UTC'
@@ -49,10 +49,10 @@ declare
 begin
     select n.nspname, c.relname, c.relowner::regrole into home, base, owner
       from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace where c.oid = parent;
-    child := baton.derived_name('', base, suffix);
+    child := baton_internal.derived_name('', base, suffix);
     while to_regclass(format('%I.%I', home, child)) is not null loop
         copy := copy + 1;
-        child := baton.derived_name('', base, suffix || '_' || copy);
+        child := baton_internal.derived_name('', base, suffix || '_' || copy);
     end loop;
     execute format('create table %I.%I (like %s including defaults including constraints including generated including storage)',
                    home, child, parent);
@@ -63,10 +63,10 @@ begin
     return format('%I.%I', home, child)::regclass;
 end
 $$;
-comment on function baton.add_partition(regclass, timestamptz, timestamptz) is 'adds a partition for a stretch of time';
+comment on function baton_internal.add_partition(regclass, timestamptz, timestamptz) is 'adds a partition for a stretch of time';
 
 -- Make sure that every month from one time to another has its partitions; returns how many were made.
-create function baton.ensure_months(parent regclass, since timestamptz, until timestamptz)
+create function baton_internal.ensure_months(parent regclass, since timestamptz, until timestamptz)
 returns int
 language plpgsql
 set timezone = 'UTC'
@@ -79,26 +79,26 @@ declare
 begin
     for month in select generate_series(date_trunc('month', since), until, interval '1 month') loop
         reached := month;
-        for known in select p.lower, p.upper from baton.range_partitions(parent) p
+        for known in select p.lower, p.upper from baton_internal.range_partitions(parent) p
                       where p.upper > month and p.lower < month + interval '1 month' order by p.lower loop
             if known.lower > reached then
-                perform baton.add_partition(parent, reached, known.lower);
+                perform baton_internal.add_partition(parent, reached, known.lower);
                 made := made + 1;
             end if;
             reached := greatest(reached, known.upper);
         end loop;
         if reached < month + interval '1 month' then
-            perform baton.add_partition(parent, reached, month + interval '1 month');
+            perform baton_internal.add_partition(parent, reached, month + interval '1 month');
             made := made + 1;
         end if;
     end loop;
     return made;
 end
 $$;
-comment on function baton.ensure_months(regclass, timestamptz, timestamptz) is 'creates the missing monthly partitions of a stretch of time';
+comment on function baton_internal.ensure_months(regclass, timestamptz, timestamptz) is 'creates the missing monthly partitions of a stretch of time';
 
 -- Drop the partitions that end before a time; returns how many.
-create function baton.drop_partitions_before(parent regclass, horizon timestamptz)
+create function baton_internal.drop_partitions_before(parent regclass, horizon timestamptz)
 returns int
 language plpgsql
 as $$
@@ -106,14 +106,14 @@ declare
     old record;
     dropped int := 0;
 begin
-    for old in select p.partition from baton.range_partitions(parent) p where p.upper <= horizon loop
+    for old in select p.partition from baton_internal.range_partitions(parent) p where p.upper <= horizon loop
         execute format('drop table %s', old.partition);
         dropped := dropped + 1;
     end loop;
     return dropped;
 end
 $$;
-comment on function baton.drop_partitions_before(regclass, timestamptz) is 'drops partitions that are older than a time altogether';
+comment on function baton_internal.drop_partitions_before(regclass, timestamptz) is 'drops partitions that are older than a time altogether';
 
-select baton.declare_privileges('execute', '{baton_relay,baton_operator}', '{range_partitions,partitioned_by_time,add_partition,
+select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator}', '{range_partitions,partitioned_by_time,add_partition,
     ensure_months,drop_partitions_before,derived_name}');

@@ -70,15 +70,15 @@ insert into baton.adoption_presets (preset, description, layout) values
 }');
 
 -- What a mapping may say, and of which type a column must be.
-create table baton.adoption_keys (
+create table baton_internal.adoption_keys (
     section text not null,
     key     text not null,
     types   text,
     primary key (section, key)
 );
-comment on table baton.adoption_keys is 'sections and keys of a mapping for baton.adopt_outbox(); for columns, the types that fit';
+comment on table baton_internal.adoption_keys is 'sections and keys of a mapping for baton.adopt_outbox(); for columns, the types that fit';
 
-insert into baton.adoption_keys (section, key, types)
+insert into baton_internal.adoption_keys (section, key, types)
 select 'columns', k, 'any' from unnest('{id,event_id,tenant_id,aggregate_type,aggregate_id,event_type,schema_version,
     topic,partition_key,routing_key,trace_id,correlation_id,causation_id,idempotency_key,payload}'::text[]) k
 union all select 'columns', k, 'text' from unnest('{last_error,locked_by}'::text[]) k
@@ -101,14 +101,14 @@ union all select 'offsets', k, null from unnest('{table,partition}'::text[]) k
 union all select 'processed_events', k, null from unnest('{table}'::text[]) k;
 
 -- Fill a template of SQL, or give nothing when one of its parts is missing.
-create function baton.sql_part(template text, variadic parts text[])
+create function baton_internal.sql_part(template text, variadic parts text[])
 returns text
 language sql immutable
 as $$ select format(template, variadic parts) where array_position(parts, null) is null $$;
-comment on function baton.sql_part(text, text[]) is 'format() that gives null where a part is null';
+comment on function baton_internal.sql_part(text, text[]) is 'format() that gives null where a part is null';
 
 -- Return the name of the column that plays a role.
-create function baton.mapped_column(layout jsonb, role text)
+create function baton_internal.mapped_column(layout jsonb, role text)
 returns text
 language sql immutable
 as $$
@@ -116,17 +116,17 @@ as $$
                when 'object' then layout -> 'columns' -> role ->> 'column'
                else layout -> 'columns' ->> role end
 $$;
-comment on function baton.mapped_column(jsonb, text) is 'column of a role in a layout, null when the layout has none';
+comment on function baton_internal.mapped_column(jsonb, text) is 'column of a role in a layout, null when the layout has none';
 
 -- Return the key inside a JSON column that plays a role.
-create function baton.mapped_key(layout jsonb, role text)
+create function baton_internal.mapped_key(layout jsonb, role text)
 returns text
 language sql immutable
 as $$ select layout -> 'columns' -> role ->> 'key' where jsonb_typeof(layout -> 'columns' -> role) = 'object' $$;
-comment on function baton.mapped_key(jsonb, text) is 'key of a role that lives inside a JSON column';
+comment on function baton_internal.mapped_key(jsonb, text) is 'key of a role that lives inside a JSON column';
 
 -- Lay a mapping over a layout, section by section; a null removes.
-create function baton.merge_layout(base jsonb, mapping jsonb)
+create function baton_internal.merge_layout(base jsonb, mapping jsonb)
 returns jsonb
 language sql immutable
 as $$
@@ -136,24 +136,24 @@ as $$
                else base -> k end), '{}'))
       from (select jsonb_object_keys(base) union select jsonb_object_keys(mapping)) keys (k)
 $$;
-comment on function baton.merge_layout(jsonb, jsonb) is 'a preset with the user''s changes';
+comment on function baton_internal.merge_layout(jsonb, jsonb) is 'a preset with the user''s changes';
 
 -- Detect the preset whose columns the table has; the one with most columns wins.
-create function baton.detect_preset(relation regclass)
+create function baton_internal.detect_preset(relation regclass)
 returns text
 language sql stable
 as $$
     select p.preset
       from baton.adoption_presets p,
-           lateral (select array_agg(distinct baton.mapped_column(p.layout, r)) as needed
+           lateral (select array_agg(distinct baton_internal.mapped_column(p.layout, r)) as needed
                       from jsonb_object_keys(p.layout -> 'columns') r) c
      where c.needed <@ (select array_agg(a.attname::text) from pg_catalog.pg_attribute a
                          where a.attrelid = relation and a.attnum > 0 and not a.attisdropped)
      order by cardinality(c.needed) desc
      limit 1
 $$;
-comment on function baton.detect_preset(regclass) is 'name of the built-in layout a table has, or null';
+comment on function baton_internal.detect_preset(regclass) is 'name of the built-in layout a table has, or null';
 
-select baton.declare_privileges('execute', '{baton_relay,baton_operator,baton_consumer,baton_viewer}',
+select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator,baton_consumer,baton_viewer}',
                                 '{sql_part,mapped_column,mapped_key,merge_layout,detect_preset}');
-select baton.declare_privileges('select', '{baton_relay,baton_operator,baton_viewer,baton_consumer}', '{adoption_presets,adoption_keys}');
+select baton_internal.declare_privileges('select', '{baton_relay,baton_operator,baton_viewer,baton_consumer}', '{adoption_presets,adoption_keys}');

@@ -5,21 +5,21 @@
 -- processed only because another group did so.
 
 -- Return the id under which a group's mark is kept when another group has taken the event's own.
-create function baton.group_event_id(event_id uuid, consumer_group text)
+create function baton_internal.group_event_id(event_id uuid, consumer_group text)
 returns uuid
 language sql immutable strict
 as $$ select md5(event_id::text || '/' || consumer_group)::uuid $$;
-comment on function baton.group_event_id(uuid, text) is 'id derived from an event and a group';
+comment on function baton_internal.group_event_id(uuid, text) is 'id derived from an event and a group';
 
 -- Find a table of processed events by the caller's search path.
-create function baton.processed_table(table_name text)
+create function baton_internal.processed_table(table_name text)
 returns regclass
 language plpgsql stable
 as $$
 declare
     relation regclass;
 begin
-    perform baton.parse_table_name(table_name);
+    perform baton_internal.parse_table_name(table_name);
     relation := to_regclass(table_name);
     if relation is null then
         raise exception 'table "%" does not exist', left(table_name, 130) using errcode = 'undefined_table',
@@ -28,7 +28,7 @@ begin
     return relation;
 end
 $$;
-comment on function baton.processed_table(text) is 'table of processed events that a name means';
+comment on function baton_internal.processed_table(text) is 'table of processed events that a name means';
 
 -- Mark an event as processed by a group, in the consumer's own transaction; true the first time within the window.
 create function baton.mark_processed(event_id uuid, consumer_group text, table_name text default 'processed_events',
@@ -37,8 +37,8 @@ returns boolean
 language plpgsql volatile
 as $$
 declare
-    relation regclass := baton.processed_table(table_name);
-    own uuid := baton.group_event_id(event_id, consumer_group);
+    relation regclass := baton_internal.processed_table(table_name);
+    own uuid := baton_internal.group_event_id(event_id, consumer_group);
     candidate uuid;
     touched int;
 begin
@@ -77,13 +77,13 @@ returns bigint
 language plpgsql volatile
 as $$
 declare
-    relation regclass := baton.processed_table(table_name);
+    relation regclass := baton_internal.processed_table(table_name);
 begin
-    return baton.run_in_steps(format('delete from %1$s where ctid = any (array(select p.ctid from %1$s p where p.expires_at <= now() '
+    return baton_internal.run_in_steps(format('delete from %1$s where ctid = any (array(select p.ctid from %1$s p where p.expires_at <= now() '
                                      'limit $1 for update skip locked))', relation), baton.setting('outbox_drain_batch_size')::int);
 end
 $$;
 comment on function baton.cleanup_processed_events(text) is 'deletes expired marks of processed events';
 
-select baton.declare_privileges('execute', '{baton_relay,baton_operator,baton_consumer}',
+select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator,baton_consumer}',
                                 '{mark_processed,group_event_id,processed_table,cleanup_processed_events,run_in_steps}');

@@ -6,38 +6,38 @@
 -- A layout with a partition key asks for order by key. SKIP LOCKED gives neighbouring rows to different workers, so
 -- such a table has one relay at a time, by lease; tables without are shared.
 
-create table baton.adopted_owners (
+create table baton_internal.adopted_owners (
     outbox_id   int         primary key references baton.adopted_outboxes on delete cascade,
     owner       text,
     epoch       bigint      not null default 0,
     owned_until timestamptz not null default now()
 );
-comment on table baton.adopted_owners is 'which relay works an adopted outbox alone, where order by key is wanted';
+comment on table baton_internal.adopted_owners is 'which relay works an adopted outbox alone, where order by key is wanted';
 
 -- Write the key of a row: events with one key keep their order.
-create function baton.row_key_sql(layout jsonb)
+create function baton_internal.row_key_sql(layout jsonb)
 returns text
 language sql immutable
-as $$ select format('coalesce(%s, %s)', baton.role_text(layout, 'partition_key'), baton.role_text(layout, 'aggregate_id')) $$;
-comment on function baton.row_key_sql(jsonb) is 'key of a row as SQL';
+as $$ select format('coalesce(%s, %s)', baton_internal.role_text(layout, 'partition_key'), baton_internal.role_text(layout, 'aggregate_id')) $$;
+comment on function baton_internal.row_key_sql(jsonb) is 'key of a row as SQL';
 
 -- Write the condition that a row need not wait for an earlier one of its key.
-create function baton.unheld_sql(layout jsonb, row_id text)
+create function baton_internal.unheld_sql(layout jsonb, row_id text)
 returns text
 language sql immutable
-as $$ select format('(%1$s is null or %1$s <> all ($4::text[]) or %2$s = any ($5::text[]))', baton.row_key_sql(layout), row_id) $$;
-comment on function baton.unheld_sql(jsonb, text) is 'condition of rows that no earlier one of their key holds back';
+as $$ select format('(%1$s is null or %1$s <> all ($4::text[]) or %2$s = any ($5::text[]))', baton_internal.row_key_sql(layout), row_id) $$;
+comment on function baton_internal.unheld_sql(jsonb, text) is 'condition of rows that no earlier one of their key holds back';
 
 -- Write an event as a relay reads it: payload in its own type, time in microseconds. Routing keys take the topic's
 -- place, since they say where it goes.
-create function baton.relay_event_sql(relation regclass, layout jsonb)
+create function baton_internal.relay_event_sql(relation regclass, layout jsonb)
 returns text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    payload text := baton.role_column(layout, 'payload') ||
-                    case when baton.role_type(relation, layout, 'payload') = 'bytea' then '' else '::text' end;
+    payload text := baton_internal.role_column(layout, 'payload') ||
+                    case when baton_internal.role_type(relation, layout, 'payload') = 'bytea' then '' else '::text' end;
 begin
     return format('e.id, e.event_id, e.tenant_id, e.aggregate_type, e.aggregate_id, e.event_type, e.schema_version, '
                   'coalesce(nullif(array_to_string(e.routing_keys, '',''), ''''), e.topic), e.partition_key, %s as payload, '
@@ -45,77 +45,77 @@ begin
                   '(extract(epoch from coalesce(e.occurred_at, now())) * 1000000)::bigint, e.attempt', payload);
 end
 $$;
-comment on function baton.relay_event_sql(regclass, jsonb) is 'select list of a relay''s claim';
+comment on function baton_internal.relay_event_sql(regclass, jsonb) is 'select list of a relay''s claim';
 
 -- Write the rows that make a key wait: those that failed before, and those that another worker has locked. With
 -- ids, those of them that still do.
-create function baton.held_statement(outbox_id int, relation regclass, layout jsonb)
+create function baton_internal.held_statement(outbox_id int, relation regclass, layout jsonb)
 returns text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    f jsonb := baton.adopted_fragments(outbox_id, relation, layout);
-    locked text := coalesce(baton.role_column(layout, 'locked_at') || ' is not null and '
-                            || coalesce(baton.role_column(layout, 'locked_by') || ' is distinct from $2::text', '$2::text is not null'),
+    f jsonb := baton_internal.adopted_fragments(outbox_id, relation, layout);
+    locked text := coalesce(baton_internal.role_column(layout, 'locked_at') || ' is not null and '
+                            || coalesce(baton_internal.role_column(layout, 'locked_by') || ' is distinct from $2::text', '$2::text is not null'),
                             '$2::text is null');
 begin
     return format('select %s as id, %s as key from %s t where %s and not %s and %s is not null '
                   'and case when $1::text[] is null then %s > 0 or (%s) else t.%I = any ($1::text[]::%s[]) end',
-                  f ->> 'row_id', baton.row_key_sql(layout), relation, f ->> 'open', f ->> 'dead', baton.row_key_sql(layout),
-                  f ->> 'attempts', locked, baton.mapped_column(layout, 'id'), baton.role_type(relation, layout, 'id'));
+                  f ->> 'row_id', baton_internal.row_key_sql(layout), relation, f ->> 'open', f ->> 'dead', baton_internal.row_key_sql(layout),
+                  f ->> 'attempts', locked, baton_internal.mapped_column(layout, 'id'), baton_internal.role_type(relation, layout, 'id'));
 end
 $$;
-comment on function baton.held_statement(int, regclass, jsonb) is 'statement that names the rows that make their key wait';
+comment on function baton_internal.held_statement(int, regclass, jsonb) is 'statement that names the rows that make their key wait';
 
 -- Write the renewal of locks that a worker holds.
-create function baton.renew_statement(outbox_id int, relation regclass, layout jsonb)
+create function baton_internal.renew_statement(outbox_id int, relation regclass, layout jsonb)
 returns text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    f jsonb := baton.adopted_fragments(outbox_id, relation, layout);
-    locked text := baton.role_column(layout, 'locked_at');
+    f jsonb := baton_internal.adopted_fragments(outbox_id, relation, layout);
+    locked text := baton_internal.role_column(layout, 'locked_at');
 begin
     if locked is null then
         return null;
     end if;
     return format('update %s t set %I = clock_timestamp() where t.%I = any ($1::text[]::%s[]) and %s is not null and %s and %s returning %s',
-                  relation, layout #>> '{columns,locked_at}', baton.mapped_column(layout, 'id'), baton.role_type(relation, layout, 'id'),
-                  locked, f ->> 'open', baton.fence_sql(layout, '$2'), f ->> 'row_id');
+                  relation, layout #>> '{columns,locked_at}', baton_internal.mapped_column(layout, 'id'), baton_internal.role_type(relation, layout, 'id'),
+                  locked, f ->> 'open', baton_internal.fence_sql(layout, '$2'), f ->> 'row_id');
 end
 $$;
-comment on function baton.renew_statement(int, regclass, jsonb) is 'statement that renews locks';
+comment on function baton_internal.renew_statement(int, regclass, jsonb) is 'statement that renews locks';
 
 -- Write the release of locks: the rows wait again, and no attempt is counted. Without ids, all that the worker holds.
-create function baton.release_statement(outbox_id int, relation regclass, layout jsonb)
+create function baton_internal.release_statement(outbox_id int, relation regclass, layout jsonb)
 returns text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    f jsonb := baton.adopted_fragments(outbox_id, relation, layout);
-    locked text := baton.role_column(layout, 'locked_at');
-    chosen text := format('t.%I = any ($1::text[]::%s[])', baton.mapped_column(layout, 'id'), baton.role_type(relation, layout, 'id'));
+    f jsonb := baton_internal.adopted_fragments(outbox_id, relation, layout);
+    locked text := baton_internal.role_column(layout, 'locked_at');
+    chosen text := format('t.%I = any ($1::text[]::%s[])', baton_internal.mapped_column(layout, 'id'), baton_internal.role_type(relation, layout, 'id'));
 begin
     if locked is null then
         return null;
     end if;
     return format('update %s t set %s where %s and %s is not null and %s and %s returning %s', relation,
                   concat_ws(', ', format('%I = null', layout #>> '{columns,locked_at}'),
-                            baton.sql_part('%I = null', layout #>> '{columns,locked_by}'),
-                            baton.sql_part('%I = now()', layout #>> '{columns,updated_at}'),
+                            baton_internal.sql_part('%I = null', layout #>> '{columns,locked_by}'),
+                            baton_internal.sql_part('%I = now()', layout #>> '{columns,updated_at}'),
                             case when layout #> '{states,claimed}' is not null
-                                 then format('%I = %s', layout #>> '{columns,status}', baton.state_literal(layout, 'pending')) end),
+                                 then format('%I = %s', layout #>> '{columns,status}', baton_internal.state_literal(layout, 'pending')) end),
                   case when layout -> 'columns' ? 'locked_by' then format('($1::text[] is null or %s)', chosen) else chosen end,
-                  locked, f ->> 'open', baton.fence_sql(layout, '$2'), f ->> 'row_id');
+                  locked, f ->> 'open', baton_internal.fence_sql(layout, '$2'), f ->> 'row_id');
 end
 $$;
-comment on function baton.release_statement(int, regclass, jsonb) is 'statement that gives locked rows back';
+comment on function baton_internal.release_statement(int, regclass, jsonb) is 'statement that gives locked rows back';
 
 -- Return the name under which a relay locks rows: its own, or a hash of it where the column is too short.
-create function baton.adopted_worker(outbox baton.adopted_outboxes, relay text)
+create function baton_internal.adopted_worker(outbox baton.adopted_outboxes, relay text)
 returns text
 language sql stable
 set search_path = pg_catalog, pg_temp
@@ -123,68 +123,68 @@ as $$
     select case when a.atttypmod > 4 and length(relay) > a.atttypmod - 4 then left(md5(relay), a.atttypmod - 4) else relay end
       from (select) one
       left join pg_attribute a on a.attrelid = to_regclass(format('%I.%I', outbox.schema_name, outbox.table_name))
-                              and a.attname = baton.mapped_column(outbox.layout, 'locked_by')
+                              and a.attname = baton_internal.mapped_column(outbox.layout, 'locked_by')
 $$;
-comment on function baton.adopted_worker(baton.adopted_outboxes, text) is 'name of a relay as it fits into the table';
+comment on function baton_internal.adopted_worker(baton.adopted_outboxes, text) is 'name of a relay as it fits into the table';
 
 -- Give an adopted outbox to one relay alone, with a new epoch; or say who has it.
-create function baton.take_adopted(outbox_id int, relay text, lease interval,
+create function baton_internal.take_adopted(outbox_id int, relay text, lease interval,
                                    out epoch bigint, out held_by text, out held_until timestamptz)
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    at baton.adopted_owners;
+    at baton_internal.adopted_owners;
 begin
     if coalesce(relay, '') = '' or lease is null or lease <= interval '0' then
         raise exception 'an owner needs a name and a lease above zero' using errcode = 'invalid_parameter_value';
     end if;
-    insert into baton.adopted_owners (outbox_id) values (take_adopted.outbox_id) on conflict do nothing;
-    select * into at from baton.adopted_owners o where o.outbox_id = take_adopted.outbox_id for update;
+    insert into baton_internal.adopted_owners (outbox_id) values (take_adopted.outbox_id) on conflict do nothing;
+    select * into at from baton_internal.adopted_owners o where o.outbox_id = take_adopted.outbox_id for update;
     if at.owner <> relay and at.owned_until > clock_timestamp() then
         held_by := at.owner;
         held_until := at.owned_until;
         return;
     end if;
-    update baton.adopted_owners o set owner = relay, epoch = at.epoch + 1, owned_until = clock_timestamp() + lease
+    update baton_internal.adopted_owners o set owner = relay, epoch = at.epoch + 1, owned_until = clock_timestamp() + lease
      where o.outbox_id = take_adopted.outbox_id;
     epoch := at.epoch + 1;
 end
 $$;
-comment on function baton.take_adopted(int, text, interval) is 'gives an adopted outbox to a relay alone';
+comment on function baton_internal.take_adopted(int, text, interval) is 'gives an adopted outbox to a relay alone';
 
 -- Keep an adopted outbox longer; without a lease, only look whether it is still ours, and keep it so until the
 -- transaction ends.
-create function baton.keep_adopted(outbox_id int, epoch bigint, lease interval default null)
+create function baton_internal.keep_adopted(outbox_id int, epoch bigint, lease interval default null)
 returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    at baton.adopted_owners;
+    at baton_internal.adopted_owners;
 begin
-    select * into at from baton.adopted_owners o where o.outbox_id = keep_adopted.outbox_id for no key update;
+    select * into at from baton_internal.adopted_owners o where o.outbox_id = keep_adopted.outbox_id for no key update;
     if not found or at.owner is null or at.epoch <> keep_adopted.epoch then
         raise exception 'the relay has lost the adopted outbox' using errcode = 'BT001',
             detail = format('epoch %s is over, the outbox is %s', keep_adopted.epoch,
                             coalesce(format('worked by "%s" in epoch %s', at.owner, at.epoch), 'free'));
     end if;
     if lease is not null then
-        update baton.adopted_owners o set owned_until = clock_timestamp() + lease where o.outbox_id = keep_adopted.outbox_id;
+        update baton_internal.adopted_owners o set owned_until = clock_timestamp() + lease where o.outbox_id = keep_adopted.outbox_id;
     end if;
 end
 $$;
-comment on function baton.keep_adopted(int, bigint, interval) is 'renews a relay''s hold of an adopted outbox, or raises BT001';
+comment on function baton_internal.keep_adopted(int, bigint, interval) is 'renews a relay''s hold of an adopted outbox, or raises BT001';
 
 -- Give an adopted outbox back.
-create function baton.leave_adopted(outbox_id int, epoch bigint)
+create function baton_internal.leave_adopted(outbox_id int, epoch bigint)
 returns void
 language sql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
-    update baton.adopted_owners o set owner = null, owned_until = now() where o.outbox_id = $1 and o.epoch = $2
+    update baton_internal.adopted_owners o set owner = null, owned_until = now() where o.outbox_id = $1 and o.epoch = $2
 $$;
-comment on function baton.leave_adopted(int, bigint) is 'ends a relay''s hold of an adopted outbox';
+comment on function baton_internal.leave_adopted(int, bigint) is 'ends a relay''s hold of an adopted outbox';
 
-select baton.declare_privileges('execute', '{baton_relay,baton_operator}', '{adopted_worker,take_adopted,keep_adopted,leave_adopted}');
-select baton.declare_privileges('select', '{baton_relay,baton_operator,baton_viewer}', '{adopted_owners}');
+select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator}', '{adopted_worker,take_adopted,keep_adopted,leave_adopted}');
+select baton_internal.declare_privileges('select', '{baton_relay,baton_operator,baton_viewer}', '{adopted_owners}');

@@ -10,7 +10,7 @@ returns setof baton.adopted_event
 language plpgsql volatile
 as $$
 declare
-    outbox baton.adopted_outboxes := baton.open_adopted(name);
+    outbox baton.adopted_outboxes := baton_internal.open_adopted(name);
 begin
     if batch is null or batch < 1 or lease_seconds is null or lease_seconds < 1 or coalesce(worker, '') = '' then
         raise exception 'a claim needs a worker''s name, a batch of at least one event and a lease of at least one second'
@@ -28,7 +28,7 @@ returns setof text
 language plpgsql volatile
 as $$
 declare
-    outbox baton.adopted_outboxes := baton.open_adopted(name);
+    outbox baton.adopted_outboxes := baton_internal.open_adopted(name);
     settled text[] := '{}';
     one text;
 begin
@@ -54,7 +54,7 @@ create function baton.fail_adopted(name text, id text, error text, permanent boo
 language plpgsql volatile
 as $$
 declare
-    outbox baton.adopted_outboxes := baton.open_adopted(name);
+    outbox baton.adopted_outboxes := baton_internal.open_adopted(name);
     failed_id text;
 begin
     if id is null or permanent is null then
@@ -79,7 +79,7 @@ language plpgsql stable
 as $$
 begin
     return query execute format('select d.id, d.event_id, d.tenant_id, d.aggregate_type, d.aggregate_id, d.event_type, d.topic, d.payload, '
-                                'd.headers, d.occurred_at, d.attempt - 1, d.error from (%s) d', (baton.open_adopted(name)).dead_sql)
+                                'd.headers, d.occurred_at, d.attempt - 1, d.error from (%s) d', (baton_internal.open_adopted(name)).dead_sql)
                  using max_rows;
 end
 $$;
@@ -91,7 +91,7 @@ returns setof text
 language plpgsql volatile
 as $$
 declare
-    outbox baton.adopted_outboxes := baton.open_adopted(name);
+    outbox baton.adopted_outboxes := baton_internal.open_adopted(name);
 begin
     if ids is null or array_position(ids, null) is not null then
         raise exception 'ids to replay must not be null' using errcode = 'null_value_not_allowed',
@@ -110,7 +110,7 @@ language plpgsql volatile
 as $$
 declare
     a baton.adopted_outboxes;
-    only_one int := case when name is not null then (baton.find_adopted(name)).outbox_id end;
+    only_one int := case when name is not null then (baton_internal.find_adopted(name)).outbox_id end;
 begin
     for a in select * from baton.adopted_outboxes o where only_one is null or o.outbox_id = only_one order by o.schema_name, o.table_name loop
         outbox := format('%I.%I', a.schema_name, a.table_name);
@@ -126,9 +126,9 @@ begin
         select coalesce(sum(c.processed), 0)::bigint,
                coalesce(sum(c.processed) filter (where c.at > clock_timestamp() - interval '1 minute'), 0) / 60.0, coalesce(sum(c.failed), 0)::bigint
           into processed, throughput_per_second, failed
-          from baton.adopted_activity c where c.outbox_id = a.outbox_id;
+          from baton_internal.adopted_activity c where c.outbox_id = a.outbox_id;
         select coalesce(jsonb_object_agg(coalesce(c.event_type, ''), c.n), '{}') into failures
-          from (select v.event_type, sum(v.failed) as n from baton.adopted_activity v
+          from (select v.event_type, sum(v.failed) as n from baton_internal.adopted_activity v
                  where v.outbox_id = a.outbox_id group by v.event_type having sum(v.failed) > 0) c;
         return next;
     end loop;
@@ -136,6 +136,6 @@ end
 $$;
 comment on function baton.adopted_status(text) is 'lag in seconds, processed and per second, failures by event type, dead letters';
 
-select baton.declare_privileges('execute', '{baton_relay,baton_operator,baton_consumer}', '{claim_adopted,ack_adopted,fail_adopted}');
-select baton.declare_privileges('execute', '{baton_relay,baton_operator}', '{replay_adopted}');
-select baton.declare_privileges('execute', '{baton_relay,baton_operator,baton_viewer}', '{adopted_dead_letters,adopted_status}');
+select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator,baton_consumer}', '{claim_adopted,ack_adopted,fail_adopted}');
+select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator}', '{replay_adopted}');
+select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator,baton_viewer}', '{adopted_dead_letters,adopted_status}');

@@ -2,47 +2,47 @@
 
 -- Write the order in which rows are taken, and with the id after it, the order in which they are given. Taking
 -- goes without the id, so that an index on the order alone is enough and a long backlog need not be sorted.
-create function baton.order_sql(layout jsonb, with_id boolean)
+create function baton_internal.order_sql(layout jsonb, with_id boolean)
 returns text
 language sql immutable
 as $$
-    select string_agg(baton.role_column(layout, r), ', ' order by n)
+    select string_agg(baton_internal.role_column(layout, r), ', ' order by n)
       from jsonb_array_elements_text((layout -> 'order') || case when with_id and not layout -> 'order' ? 'id' then '["id"]'::jsonb else '[]' end)
            with ordinality o (r, n)
 $$;
-comment on function baton.order_sql(jsonb, boolean) is 'order by clause of a layout';
+comment on function baton_internal.order_sql(jsonb, boolean) is 'order by clause of a layout';
 
 -- Write the match of two aliases by the columns that identify a row.
-create function baton.key_match(key text[], one text, other text)
+create function baton_internal.key_match(key text[], one text, other text)
 returns text
 language sql immutable
 as $$ select string_agg(format('%1$s.%3$I = %2$s.%3$I', one, other, k), ' and ') from unnest(key) k $$;
-comment on function baton.key_match(text[], text, text) is 'join condition on a row''s identity';
+comment on function baton_internal.key_match(text[], text, text) is 'join condition on a row''s identity';
 
 -- Write a list of columns, qualified by an alias where one is given.
-create function baton.column_list(names text[], alias text default null)
+create function baton_internal.column_list(names text[], alias text default null)
 returns text
 language sql immutable
 as $$ select string_agg(coalesce(alias || '.', '') || quote_ident(c), ', ' order by n) from unnest(names) with ordinality u (c, n) $$;
-comment on function baton.column_list(text[], text) is 'quoted, comma-separated columns';
+comment on function baton_internal.column_list(text[], text) is 'quoted, comma-separated columns';
 
 -- Write the claim: row locks that last as long as the transaction, or lock columns that last for the lease. A
 -- relay's claim gives the payload as it is, and leaves out keys that wait for an earlier event.
-create function baton.claim_statement(outbox_id int, relation regclass, layout jsonb, for_relay boolean default false)
+create function baton_internal.claim_statement(outbox_id int, relation regclass, layout jsonb, for_relay boolean default false)
 returns text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    f jsonb := baton.adopted_fragments(outbox_id, relation, layout);
-    key text[] := baton.adopted_key(relation, baton.mapped_column(layout, 'id'));
-    event text := baton.event_sql(relation, layout, f ->> 'attempts');
-    events text := case when for_relay then baton.relay_event_sql(relation, layout) else event end;
+    f jsonb := baton_internal.adopted_fragments(outbox_id, relation, layout);
+    key text[] := baton_internal.adopted_key(relation, baton_internal.mapped_column(layout, 'id'));
+    event text := baton_internal.event_sql(relation, layout, f ->> 'attempts');
+    events text := case when for_relay then baton_internal.relay_event_sql(relation, layout) else event end;
     widened text := case when for_relay then format(' cross join lateral (select %s) e', event) else '' end;
-    due text := concat_ws(' and ', f ->> 'due', case when for_relay then baton.unheld_sql(layout, f ->> 'row_id') end);
-    ordering text := baton.order_sql(layout, false);
-    given text := baton.order_sql(layout, true);
-    locked text := baton.role_column(layout, 'locked_at');
+    due text := concat_ws(' and ', f ->> 'due', case when for_relay then baton_internal.unheld_sql(layout, f ->> 'row_id') end);
+    ordering text := baton_internal.order_sql(layout, false);
+    given text := baton_internal.order_sql(layout, true);
+    locked text := baton_internal.role_column(layout, 'locked_at');
     has_claimed boolean := coalesce(layout -> 'states', '{}') ? 'claimed';
     held text;
 begin
@@ -50,82 +50,82 @@ begin
         return format('select %s from (select t.* from %s t where %s and $1::text is not null and $3::int > 0 order by %s limit $2::int '
                       'for update of t skip locked) t%s order by %s', events, relation, due, ordering, widened, given);
     end if;
-    held := case when has_claimed then format('%s = %s', baton.role_column(layout, 'status'), baton.state_literal(layout, 'claimed'))
-                           || case when for_relay then ' and ' || baton.unheld_sql(layout, f ->> 'row_id') else '' end
+    held := case when has_claimed then format('%s = %s', baton_internal.role_column(layout, 'status'), baton_internal.state_literal(layout, 'claimed'))
+                           || case when for_relay then ' and ' || baton_internal.unheld_sql(layout, f ->> 'row_id') else '' end
                  else due end;
-    return format('with worker as materialized (select baton.note_worker(%s, $1::text, $3::int) as known), '
+    return format('with worker as materialized (select baton_internal.note_worker(%s, $1::text, $3::int) as known), '
                   'stale as (select %s from %s t %s where %s and (select known from worker) order by %s limit $2::int for update of t skip locked), '
                   'fresh as (select %s from %s t where %s and (select known from worker) order by %s '
                   'limit greatest($2::int - (select count(*) from stale), 0) for update of t skip locked), '
                   'claimed as (update %s t set %s from (select * from stale union all select * from fresh) p where %s returning t.*) '
                   'select %s from claimed t%s order by %s',
-                  outbox_id, baton.column_list(key, 't'), relation, baton.worker_join(outbox_id, layout),
-                  held || ' and ' || baton.stale_sql(layout), ordering,
-                  baton.column_list(key, 't'), relation,
+                  outbox_id, baton_internal.column_list(key, 't'), relation, baton_internal.worker_join(outbox_id, layout),
+                  held || ' and ' || baton_internal.stale_sql(layout), ordering,
+                  baton_internal.column_list(key, 't'), relation,
                   due || case when has_claimed then '' else ' and ' || locked || ' is null' end, ordering,
                   relation, concat_ws(', ', format('%I = clock_timestamp()', layout #>> '{columns,locked_at}'),
-                                      baton.sql_part('%I = $1::text', layout #>> '{columns,locked_by}'),
-                                      baton.sql_part('%I = now()', layout #>> '{columns,updated_at}'),
+                                      baton_internal.sql_part('%I = $1::text', layout #>> '{columns,locked_by}'),
+                                      baton_internal.sql_part('%I = now()', layout #>> '{columns,updated_at}'),
                                       case when has_claimed then format('%I = %s', layout #>> '{columns,status}',
-                                                                        baton.state_literal(layout, 'claimed')) end),
-                  baton.key_match(key, 't', 'p'), events, widened, given);
+                                                                        baton_internal.state_literal(layout, 'claimed')) end),
+                  baton_internal.key_match(key, 't', 'p'), events, widened, given);
 end
 $$;
-comment on function baton.claim_statement(int, regclass, jsonb, boolean) is 'statement that claims a batch';
+comment on function baton_internal.claim_statement(int, regclass, jsonb, boolean) is 'statement that claims a batch';
 
 -- Join the lease of the worker that holds a lock.
-create function baton.worker_join(outbox_id int, layout jsonb)
+create function baton_internal.worker_join(outbox_id int, layout jsonb)
 returns text
 language sql immutable
 as $$
-    select coalesce(baton.sql_part('left join baton.adopted_workers w on w.outbox_id = %s and w.worker = %s::text',
-                           outbox_id::text, baton.role_column(layout, 'locked_by')),
+    select coalesce(baton_internal.sql_part('left join baton_internal.adopted_workers w on w.outbox_id = %s and w.worker = %s::text',
+                           outbox_id::text, baton_internal.role_column(layout, 'locked_by')),
                     'cross join (select null::interval as lease) w')
 $$;
-comment on function baton.worker_join(int, jsonb) is 'join that gives a lock''s lease as w.lease';
+comment on function baton_internal.worker_join(int, jsonb) is 'join that gives a lock''s lease as w.lease';
 
 -- Write when a lock is stale: its worker's lease is over, or the layout's timeout for a worker unknown to baton.
-create function baton.stale_sql(layout jsonb)
+create function baton_internal.stale_sql(layout jsonb)
 returns text
 language sql immutable
 as $$
     select format('%1$s is not null and %1$s < clock_timestamp() - coalesce(w.lease, interval %2$L)',
-                  baton.role_column(layout, 'locked_at'), coalesce(layout #>> '{locks,timeout}', '5 minutes'))
+                  baton_internal.role_column(layout, 'locked_at'), coalesce(layout #>> '{locks,timeout}', '5 minutes'))
 $$;
-comment on function baton.stale_sql(jsonb) is 'condition of a stale lock';
+comment on function baton_internal.stale_sql(jsonb) is 'condition of a stale lock';
 
 -- Write the condition that the row belongs to the worker, where the table knows that.
-create function baton.fence_sql(layout jsonb, parameter text)
+create function baton_internal.fence_sql(layout jsonb, parameter text)
 returns text
 language sql immutable
 as $$
-    select coalesce(baton.sql_part('(%s::text is null or %s = %s)', parameter, baton.role_column(layout, 'locked_by'), parameter),
+    select coalesce(baton_internal.sql_part('(%s::text is null or %s = %s)', parameter, baton_internal.role_column(layout, 'locked_by'), parameter),
                     format('(%s::text is null or true)', parameter))
 $$;
-comment on function baton.fence_sql(jsonb, text) is 'condition that a worker still holds a row';
+comment on function baton_internal.fence_sql(jsonb, text) is 'condition that a worker still holds a row';
 
 -- Write the acknowledgement: the rows are done, or deleted where the layout says so.
-create function baton.ack_statement(outbox_id int, relation regclass, layout jsonb)
+create function baton_internal.ack_statement(outbox_id int, relation regclass, layout jsonb)
 returns text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    f jsonb := baton.adopted_fragments(outbox_id, relation, layout);
+    f jsonb := baton_internal.adopted_fragments(outbox_id, relation, layout);
     change text := case when layout #>> '{done,as}' = 'delete' then format('delete from %s t', relation)
-                        else format('update %s t set %s', relation, baton.state_assignments(relation, layout, 'done')) end;
+                        else format('update %s t set %s', relation, baton_internal.state_assignments(relation, layout, 'done')) end;
 begin
     return format('with settled as (%s where t.%I = any ($1::text[]::%s[]) and %s and %s returning %s as id, %s as event_type), '
-                  'noted as materialized (select baton.note_settled(%s, array_agg(s.id), array_agg(s.event_type)) from settled s) '
+                  'noted as materialized (select baton_internal.note_settled(%s, array_agg(s.id), array_agg(s.event_type)) from settled s) '
                   'select s.id from settled s cross join noted',
-                  change, baton.mapped_column(layout, 'id'), baton.role_type(relation, layout, 'id'), f ->> 'open',
-                  baton.fence_sql(layout, '$2'), f ->> 'row_id', baton.role_text(layout, 'event_type'), outbox_id);
+                  change, baton_internal.mapped_column(layout, 'id'), baton_internal.role_type(relation, layout, 'id'), f ->> 'open',
+                  baton_internal.fence_sql(layout, '$2'), f ->> 'row_id', baton_internal.role_text(layout, 'event_type'), outbox_id);
 end
 $$;
-comment on function baton.ack_statement(int, regclass, jsonb) is 'statement that settles rows';
+comment on function baton_internal.ack_statement(int, regclass, jsonb) is 'statement that settles rows';
 
 -- Return the columns of a table that can be written when a row moves.
-create function baton.movable_columns(relation regclass)
+create function baton_internal.movable_columns(relation regclass)
 returns text[]
 language sql stable
 set search_path = pg_catalog, pg_temp
@@ -133,17 +133,17 @@ as $$
     select array_agg(a.attname::text order by a.attnum) from pg_attribute a
      where a.attrelid = relation and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
 $$;
-comment on function baton.movable_columns(regclass) is 'columns to copy when a row moves to a companion table';
+comment on function baton_internal.movable_columns(regclass) is 'columns to copy when a row moves to a companion table';
 
 -- Write the failure: another try after its backoff, or the end of the row's attempts.
-create function baton.fail_statement(outbox_id int, relation regclass, layout jsonb)
+create function baton_internal.fail_statement(outbox_id int, relation regclass, layout jsonb)
 returns text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    f jsonb := baton.adopted_fragments(outbox_id, relation, layout);
-    key text[] := baton.adopted_key(relation, baton.mapped_column(layout, 'id'));
+    f jsonb := baton_internal.adopted_fragments(outbox_id, relation, layout);
+    key text[] := baton_internal.adopted_key(relation, baton_internal.mapped_column(layout, 'id'));
     next_attempt text := format('(%s + 1)', f ->> 'attempts');
     died text;
 begin
@@ -154,114 +154,114 @@ begin
         next_attempt := format('least(%s + 1, %s)', f ->> 'attempts', f ->> 'limit');  -- the table may forbid more than its maximum
     end if;
     died := case layout #>> '{dead,as}'
-        when 'move' then baton.bury_sql(relation, layout, key)
+        when 'move' then baton_internal.bury_sql(relation, layout, key)
         when 'status' then format('died as (update %s t set %s from target g where g.dead and %s)', relation,
-                                  baton.state_assignments(relation, layout, 'dead'), baton.key_match(key, 't', 'g'))
+                                  baton_internal.state_assignments(relation, layout, 'dead'), baton_internal.key_match(key, 't', 'g'))
         else 'died as (select)' end;
     return format('with target as (select %s, %s as row_id, %s as event_type, %s as attempts, %s as dead, now() + %s as due from %s t '
                   'where t.%I = any ($1::text[]::%s[]) and %s and %s for update of t), '
                   '%s, %s, '
-                  'noted as materialized (select baton.note_failed(%s, jsonb_agg(jsonb_build_object(''id'', g.row_id, ''event_type'', g.event_type, '
+                  'noted as materialized (select baton_internal.note_failed(%s, jsonb_agg(jsonb_build_object(''id'', g.row_id, ''event_type'', g.event_type, '
                   '''attempts'', g.attempts, ''dead'', g.dead, ''due'', g.due)), $2::text, %s) from target g) '
                   'select g.row_id as id, g.dead, g.attempts::int as attempts, '
                   'case when not g.dead then g.due end as due from target g cross join noted',
-                  baton.column_list(key, 't'), f ->> 'row_id', baton.role_text(layout, 'event_type'), next_attempt,
+                  baton_internal.column_list(key, 't'), f ->> 'row_id', baton_internal.role_text(layout, 'event_type'), next_attempt,
                   case when layout #>> '{dead,as}' is null then '($3::boolean is null)' else format('($3::boolean or %s)', f ->> 'dies') end,
-                  baton.backoff_sql(layout, format('(%s + 1)', f ->> 'attempts')), relation,
-                  baton.mapped_column(layout, 'id'), baton.role_type(relation, layout, 'id'), f ->> 'open', baton.fence_sql(layout, '$4'),
-                  coalesce(baton.sql_part('retried as (update %s t set %s from target g where %s and %s)', relation::text,
-                                          nullif(baton.state_assignments(relation, layout, 'failed'), ''),
+                  baton_internal.backoff_sql(layout, format('(%s + 1)', f ->> 'attempts')), relation,
+                  baton_internal.mapped_column(layout, 'id'), baton_internal.role_type(relation, layout, 'id'), f ->> 'open', baton_internal.fence_sql(layout, '$4'),
+                  coalesce(baton_internal.sql_part('retried as (update %s t set %s from target g where %s and %s)', relation::text,
+                                          nullif(baton_internal.state_assignments(relation, layout, 'failed'), ''),
                                           case when layout #>> '{dead,as}' = 'attempts' then 'true' else 'not g.dead' end,
-                                          baton.key_match(key, 't', 'g')), 'retried as (select)'), died,
-                  outbox_id, baton.keeps_failures(layout)::text);
+                                          baton_internal.key_match(key, 't', 'g')), 'retried as (select)'), died,
+                  outbox_id, baton_internal.keeps_failures(layout)::text);
 end
 $$;
-comment on function baton.fail_statement(int, regclass, jsonb) is 'statement that fails rows';
+comment on function baton_internal.fail_statement(int, regclass, jsonb) is 'statement that fails rows';
 
 -- Write the move of dead rows to their own table, with the last attempt and error in them.
-create function baton.bury_sql(relation regclass, layout jsonb, key text[])
+create function baton_internal.bury_sql(relation regclass, layout jsonb, key text[])
 returns text
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $$
     select format('moved as (delete from %s t using target g where g.dead and %s returning t.*, g.attempts as baton_attempts), '
                   'died as (insert into %s (%s) overriding system value select %s from moved t)',
-                  relation, baton.key_match(key, 't', 'g'), layout #>> '{dead,table}', baton.column_list(m.names),
-                  (select string_agg(case c when baton.mapped_column(layout, 'attempts') then 't.baton_attempts'
-                                            when baton.mapped_column(layout, 'last_error') then baton.error_sql(relation, layout, true)
-                                            when baton.mapped_column(layout, 'locked_at') then 'null'
-                                            when baton.mapped_column(layout, 'locked_by') then 'null'
+                  relation, baton_internal.key_match(key, 't', 'g'), layout #>> '{dead,table}', baton_internal.column_list(m.names),
+                  (select string_agg(case c when baton_internal.mapped_column(layout, 'attempts') then 't.baton_attempts'
+                                            when baton_internal.mapped_column(layout, 'last_error') then baton_internal.error_sql(relation, layout, true)
+                                            when baton_internal.mapped_column(layout, 'locked_at') then 'null'
+                                            when baton_internal.mapped_column(layout, 'locked_by') then 'null'
                                             else format('t.%I', c) end, ', ' order by n) from unnest(m.names) with ordinality u (c, n)))
-      from (select baton.movable_columns(relation)) m (names)
+      from (select baton_internal.movable_columns(relation)) m (names)
 $$;
-comment on function baton.bury_sql(regclass, jsonb, text[]) is 'part of a fail statement that moves dead rows';
+comment on function baton_internal.bury_sql(regclass, jsonb, text[]) is 'part of a fail statement that moves dead rows';
 
 -- Write the list of dead letters.
-create function baton.dead_statement(outbox_id int, relation regclass, layout jsonb)
+create function baton_internal.dead_statement(outbox_id int, relation regclass, layout jsonb)
 returns text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    f jsonb := baton.adopted_fragments(outbox_id, relation, layout);
+    f jsonb := baton_internal.adopted_fragments(outbox_id, relation, layout);
     moves boolean := coalesce(layout #>> '{dead,as}' = 'move', false);
-    kept text := format('(select f.error from baton.adopted_failures f where f.outbox_id = %s and f.row_id = %s)', outbox_id, f ->> 'row_id');
+    kept text := format('(select f.error from baton_internal.adopted_failures f where f.outbox_id = %s and f.row_id = %s)', outbox_id, f ->> 'row_id');
 begin
     return format('select e.*, %s as error from %s t, lateral (select %s) e where %s order by %s limit $1::int',
-                  case when layout -> 'columns' ? 'last_error' then baton.role_text(layout, 'last_error') else kept end,
+                  case when layout -> 'columns' ? 'last_error' then baton_internal.role_text(layout, 'last_error') else kept end,
                   case when moves then layout #>> '{dead,table}' else relation::text end,
-                  baton.event_sql(relation, layout, f ->> 'attempts'),
-                  case when moves then 'true' else f ->> 'dead' end, baton.order_sql(layout, true));
+                  baton_internal.event_sql(relation, layout, f ->> 'attempts'),
+                  case when moves then 'true' else f ->> 'dead' end, baton_internal.order_sql(layout, true));
 end
 $$;
-comment on function baton.dead_statement(int, regclass, jsonb) is 'statement that lists dead letters';
+comment on function baton_internal.dead_statement(int, regclass, jsonb) is 'statement that lists dead letters';
 
 -- Write the replay: dead rows become pending again, with their attempts given back.
-create function baton.replay_statement(outbox_id int, relation regclass, layout jsonb)
+create function baton_internal.replay_statement(outbox_id int, relation regclass, layout jsonb)
 returns text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    f jsonb := baton.adopted_fragments(outbox_id, relation, layout);
-    names text[] := baton.movable_columns(relation);
-    chosen text := format('t.%I = any ($1::text[]::%s[])', baton.mapped_column(layout, 'id'), baton.role_type(relation, layout, 'id'));
+    f jsonb := baton_internal.adopted_fragments(outbox_id, relation, layout);
+    names text[] := baton_internal.movable_columns(relation);
+    chosen text := format('t.%I = any ($1::text[]::%s[])', baton_internal.mapped_column(layout, 'id'), baton_internal.role_type(relation, layout, 'id'));
     back text;
 begin
     if layout #>> '{dead,as}' = 'move' then
         back := format('moved as (delete from %s t where %s returning t.*), '
                        'replayed as (insert into %s as t (%s) overriding system value select %s from moved t returning %s as id)',
-                       layout #>> '{dead,table}', chosen, relation, baton.column_list(names),
-                       (select string_agg(case c when baton.mapped_column(layout, 'attempts') then '0'
-                                                 when baton.mapped_column(layout, 'last_error') then baton.error_sql(relation, layout, false)
-                                                 when baton.mapped_column(layout, 'available_at') then 'now()'
-                                                 when baton.mapped_column(layout, 'retry_at') then 'null'
-                                                 when baton.mapped_column(layout, 'processed_at') then 'null'
-                                                 when baton.mapped_column(layout, 'status') then baton.state_literal(layout, 'pending')
+                       layout #>> '{dead,table}', chosen, relation, baton_internal.column_list(names),
+                       (select string_agg(case c when baton_internal.mapped_column(layout, 'attempts') then '0'
+                                                 when baton_internal.mapped_column(layout, 'last_error') then baton_internal.error_sql(relation, layout, false)
+                                                 when baton_internal.mapped_column(layout, 'available_at') then 'now()'
+                                                 when baton_internal.mapped_column(layout, 'retry_at') then 'null'
+                                                 when baton_internal.mapped_column(layout, 'processed_at') then 'null'
+                                                 when baton_internal.mapped_column(layout, 'status') then baton_internal.state_literal(layout, 'pending')
                                                  else format('t.%I', c) end, ', ' order by n) from unnest(names) with ordinality u (c, n)),
                        f ->> 'row_id');
     elsif layout #>> '{dead,as}' is null then
         back := format('replayed as (select %s as id from %s t where %s and false)', f ->> 'row_id', relation, chosen);
     else
         back := format('replayed as (update %s t set %s where %s and %s returning %s as id)', relation,
-                       baton.state_assignments(relation, layout, 'pending'), chosen, f ->> 'dead', f ->> 'row_id');
+                       baton_internal.state_assignments(relation, layout, 'pending'), chosen, f ->> 'dead', f ->> 'row_id');
     end if;
-    return format('with %s, forgotten as materialized (select baton.forget_failures(%s, array_agg(r.id)) from replayed r) '
+    return format('with %s, forgotten as materialized (select baton_internal.forget_failures(%s, array_agg(r.id)) from replayed r) '
                   'select r.id from replayed r cross join forgotten', back, outbox_id);
 end
 $$;
-comment on function baton.replay_statement(int, regclass, jsonb) is 'statement that replays dead letters';
+comment on function baton_internal.replay_statement(int, regclass, jsonb) is 'statement that replays dead letters';
 
 -- Write the counts: pending, claimed, lag and dead letters.
-create function baton.status_statement(outbox_id int, relation regclass, layout jsonb)
+create function baton_internal.status_statement(outbox_id int, relation regclass, layout jsonb)
 returns text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    f jsonb := baton.adopted_fragments(outbox_id, relation, layout);
-    locked text := coalesce(baton.role_column(layout, 'locked_at') || ' is not null', 'false');
-    born text := coalesce(baton.role_column(layout, 'occurred_at'), baton.role_column(layout, 'created_at'), 'null');
+    f jsonb := baton_internal.adopted_fragments(outbox_id, relation, layout);
+    locked text := coalesce(baton_internal.role_column(layout, 'locked_at') || ' is not null', 'false');
+    born text := coalesce(baton_internal.role_column(layout, 'occurred_at'), baton_internal.role_column(layout, 'created_at'), 'null');
     dead text := case when layout #>> '{dead,as}' = 'move' then layout #>> '{dead,table}' else format('%s t where %s', relation, f ->> 'dead') end;
 begin
     return format('select s.pending, s.claimed, s.lag_seconds, (select count(*) from %s) as dead from ('
@@ -270,4 +270,4 @@ begin
                   dead, locked, locked, born, relation, f ->> 'open', f ->> 'dead');
 end
 $$;
-comment on function baton.status_statement(int, regclass, jsonb) is 'statement that counts an outbox';
+comment on function baton_internal.status_statement(int, regclass, jsonb) is 'statement that counts an outbox';

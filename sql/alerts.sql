@@ -1,7 +1,7 @@
 -- Alerts: one channel, baton_alert, JSON with `event`, `at`, `object` and what else helps.
 
 -- Send an alert when this transaction commits.
-create function baton.alert(event text, object text, details jsonb default '{}')
+create function baton_internal.alert(event text, object text, details jsonb default '{}')
 returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -15,4 +15,4 @@ begin
     perform pg_notify('baton_alert', body::text);
 end
 $$;
-comment on function baton.alert(text, text, jsonb) is 'sends {event, at, object, ...} on channel baton_alert at commit';
+comment on function baton_internal.alert(text, text, jsonb) is 'sends {event, at, object, ...} on channel baton_alert at commit';

@@ -5,16 +5,16 @@ select p.parked_id as id, g.group_name, o.relation::text as outbox, p.id as even
        p.event ->> 'tenant_id' as tenant_id, p.event ->> 'event_type' as event_type, p.event ->> 'aggregate_type' as aggregate_type,
        p.event ->> 'aggregate_id' as aggregate_id, p.key, p.event -> 'payload' as payload, p.event -> 'headers' as headers,
        p.attempt as attempts, p.error, p.parked_at as died_at
-  from baton.parked p
+  from baton_internal.parked p
   join baton.consumer_groups g using (group_id)
   join baton.outboxes o using (outbox_id)
  where p.state = 'dead' and (not o.tenancy or g.tenant_id = nullif(current_setting('baton.tenant_id', true), '')
-                             or nullif(current_setting('baton.tenant_id', true), '') is null and baton.sees_all_tenants());
+                             or nullif(current_setting('baton.tenant_id', true), '') is null and baton_internal.sees_all_tenants());
 comment on view baton.dead_letters is 'events that were given up, by group';
 
 -- Lock the dead letters named; refuses ids that are none.
-create function baton.take_dead_letters(ids bigint[])
-returns setof baton.parked
+create function baton_internal.take_dead_letters(ids bigint[])
+returns setof baton_internal.parked
 language plpgsql
 as $$
 declare
@@ -29,10 +29,10 @@ begin
         raise exception 'there is no dead letter %', stray
             using errcode = 'undefined_object', hint = 'see the column id of the view baton.dead_letters; it may have been replayed already';
     end if;
-    return query select * from baton.parked p where p.parked_id = any (ids) and p.state = 'dead' order by p.parked_id for update;
+    return query select * from baton_internal.parked p where p.parked_id = any (ids) and p.state = 'dead' order by p.parked_id for update;
 end
 $$;
-comment on function baton.take_dead_letters(bigint[]) is 'locks dead letters for an action';
+comment on function baton_internal.take_dead_letters(bigint[]) is 'locks dead letters for an action';
 
 -- Let dead letters go again, with all their attempts; returns how many.
 create function baton.replay_dead_letters(ids bigint[])
@@ -41,18 +41,18 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    letter baton.parked;
+    letter baton_internal.parked;
     g baton.consumer_groups;
     replayed int := 0;
 begin
-    for letter in select * from baton.take_dead_letters(ids) loop
+    for letter in select * from baton_internal.take_dead_letters(ids) loop
         select * into g from baton.consumer_groups c where c.group_id = letter.group_id;
-        update baton.parked p
-           set state = case when g.ordered and exists (select from baton.parked q where q.group_id = p.group_id and q.key = p.key
-                                                          and q.id < p.id and baton.blocks_key(g, q.state)) then 'blocked' else 'retry' end,
+        update baton_internal.parked p
+           set state = case when g.ordered and exists (select from baton_internal.parked q where q.group_id = p.group_id and q.key = p.key
+                                                          and q.id < p.id and baton_internal.blocks_key(g, q.state)) then 'blocked' else 'retry' end,
                attempt = 0, due_at = clock_timestamp(), parked_at = clock_timestamp()
          where p.parked_id = letter.parked_id;
-        perform baton.record_action('replay_dead_letter', g.group_name, jsonb_build_object('id', letter.parked_id, 'offset', letter.id));
+        perform baton_internal.record_action('replay_dead_letter', g.group_name, jsonb_build_object('id', letter.parked_id, 'offset', letter.id));
         replayed := replayed + 1;
     end loop;
     return replayed;
@@ -67,18 +67,18 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    letter baton.parked;
+    letter baton_internal.parked;
     g baton.consumer_groups;
     discarded int := 0;
 begin
     if coalesce(btrim(reason), '') = '' then
         raise exception 'a reason is needed to discard dead letters' using errcode = 'invalid_parameter_value';
     end if;
-    for letter in select * from baton.take_dead_letters(ids) loop
+    for letter in select * from baton_internal.take_dead_letters(ids) loop
         select * into g from baton.consumer_groups c where c.group_id = letter.group_id;
-        delete from baton.parked p where p.parked_id = letter.parked_id;
-        perform baton.unblock_keys(g, array[letter.key]);
-        perform baton.record_action('discard_dead_letter', g.group_name, jsonb_build_object('id', letter.parked_id,
+        delete from baton_internal.parked p where p.parked_id = letter.parked_id;
+        perform baton_internal.unblock_keys(g, array[letter.key]);
+        perform baton_internal.record_action('discard_dead_letter', g.group_name, jsonb_build_object('id', letter.parked_id,
             'offset', letter.id, 'reason', reason, 'error', letter.error, 'event', letter.event));
         discarded := discarded + 1;
     end loop;
@@ -94,23 +94,23 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    letter baton.parked;
+    letter baton_internal.parked;
 begin
-    select * into letter from baton.take_dead_letters(array[edit_dead_letter.id]);
+    select * into letter from baton_internal.take_dead_letters(array[edit_dead_letter.id]);
     if headers is not null and jsonb_typeof(headers) <> 'object' then
         raise exception 'headers must be a JSON object' using errcode = 'invalid_parameter_value';
     end if;
-    update baton.parked p
+    update baton_internal.parked p
        set event = p.event || case when edit_dead_letter.payload is null then '{}' else jsonb_build_object('payload', edit_dead_letter.payload) end
                            || case when edit_dead_letter.headers is null then '{}' else jsonb_build_object('headers', edit_dead_letter.headers) end
      where p.parked_id = letter.parked_id;
-    perform baton.record_action('edit_dead_letter', (select g.group_name from baton.consumer_groups g where g.group_id = letter.group_id),
+    perform baton_internal.record_action('edit_dead_letter', (select g.group_name from baton.consumer_groups g where g.group_id = letter.group_id),
         jsonb_build_object('id', letter.parked_id, 'offset', letter.id, 'before',
             jsonb_build_object('payload', letter.event -> 'payload', 'headers', letter.event -> 'headers')));
 end
 $$;
 comment on function baton.edit_dead_letter(bigint, jsonb, jsonb) is 'corrects payload or headers of a dead letter';
 
-select baton.declare_privileges('execute', '{baton_operator}', '{replay_dead_letters,discard_dead_letters,edit_dead_letter}');
-select baton.declare_privileges('execute', '{baton_operator,baton_viewer,baton_relay}', '{sees_all_tenants,caller}');
-select baton.declare_privileges('select', '{baton_operator,baton_viewer,baton_relay}', '{dead_letters}');
+select baton_internal.declare_privileges('execute', '{baton_operator}', '{replay_dead_letters,discard_dead_letters,edit_dead_letter}');
+select baton_internal.declare_privileges('execute', '{baton_operator,baton_viewer,baton_relay}', '{sees_all_tenants,caller}');
+select baton_internal.declare_privileges('select', '{baton_operator,baton_viewer,baton_relay}', '{dead_letters}');

@@ -1,11 +1,11 @@
 -- The doorbell in shared memory: a commit wakes the readers that sleep.
 
 -- Mark the transaction, so that its commit rings.
-create function baton.ring_doorbell()
+create function baton_internal.ring_doorbell()
 returns trigger
 language c
 as 'MODULE_PATHNAME', 'baton_ring_doorbell';
-comment on function baton.ring_doorbell() is 'statement trigger: the commit of this transaction wakes the outbox''s readers';
+comment on function baton_internal.ring_doorbell() is 'statement trigger: the commit of this transaction wakes the outbox''s readers';
 
 -- Say how readers are woken here: bell, notify or poll.
 create function baton.doorbell_kind()
@@ -29,9 +29,9 @@ comment on procedure baton.wait_for_events(text, bigint, interval) is
     'sleeps until baton.doorbell_value(outbox) differs from since; not inside a transaction block';
 
 -- Write the log to disk up to a position.
-create function baton.flush_wal_up_to(lsn pg_lsn default pg_current_wal_insert_lsn())
+create function baton_internal.flush_wal_up_to(lsn pg_lsn default pg_current_wal_insert_lsn())
 returns void
 language c volatile strict
 as 'MODULE_PATHNAME', 'baton_flush_wal_up_to';
-comment on function baton.flush_wal_up_to(pg_lsn) is
+comment on function baton_internal.flush_wal_up_to(pg_lsn) is
     'returns when the log is on disk up to lsn, so that what asynchronous commits made visible may leave the database';

@@ -14,21 +14,21 @@
 -- max_prepared_transactions is not 0 nobody notifies, unless the setting notify_despite_two_phase is on. LISTEN does not
 -- work through a pooler in transaction mode. In both cases readers poll.
 
-create unlogged table baton.sleepers (
+create unlogged table baton_internal.sleepers (
     outbox oid         not null,  -- the root table
     reader text        not null,
     until  timestamptz not null,  -- so that a reader that died does not cost writers their notifications for ever
     primary key (outbox, reader)
 ) with (fillfactor = 50, autovacuum_vacuum_threshold = 200, autovacuum_vacuum_scale_factor = 0);
-comment on table baton.sleepers is 'readers that sleep now and want a notification';
+comment on table baton_internal.sleepers is 'readers that sleep now and want a notification';
 
 -- Say whether writers notify.
-create function baton.may_notify()
+create function baton_internal.may_notify()
 returns boolean
 language sql stable
 security definer set search_path = pg_catalog, pg_temp
 as $$ select current_setting('max_prepared_transactions') = '0' or baton.setting('notify_despite_two_phase')::boolean $$;
-comment on function baton.may_notify() is 'whether writers notify sleeping readers: not where that could make PREPARE TRANSACTION fail';
+comment on function baton_internal.may_notify() is 'whether writers notify sleeping readers: not where that could make PREPARE TRANSACTION fail';
 
 -- Name the channel on which an outbox's readers listen.
 create function baton.doorbell_channel(outbox regclass)
@@ -38,7 +38,7 @@ as $$ select 'baton_doorbell_' || coalesce(pg_catalog.pg_partition_root(outbox),
 comment on function baton.doorbell_channel(regclass) is 'channel of an outbox, for listen';
 
 -- Notify when somebody sleeps. A transaction that keeps one snapshot cannot see who went to sleep since: it notifies always.
-create function baton.ring_doorbell()
+create function baton_internal.ring_doorbell()
 returns trigger
 language plpgsql
 security definer set search_path = pg_catalog, pg_temp
@@ -46,52 +46,52 @@ as $$
 declare
     root oid := coalesce(pg_partition_root(tg_relid), tg_relid);
 begin
-    perform baton.verify_era(root);
+    perform baton_internal.verify_era(root);
     if (current_setting('transaction_isolation') in ('repeatable read', 'serializable')
-        or exists (select from baton.sleepers s where s.outbox = root and s.until > clock_timestamp()))
-       and baton.may_notify() then
+        or exists (select from baton_internal.sleepers s where s.outbox = root and s.until > clock_timestamp()))
+       and baton_internal.may_notify() then
         perform pg_notify('baton_doorbell_' || root, '');
     end if;
     return null;
 end
 $$;
-comment on function baton.ring_doorbell() is 'statement trigger: the commit of this transaction wakes the outbox''s readers';
+comment on function baton_internal.ring_doorbell() is 'statement trigger: the commit of this transaction wakes the outbox''s readers';
 
 -- Say how readers are woken here: bell, notify or poll.
 create function baton.doorbell_kind()
 returns text
 language sql stable
-as $$ select case when baton.may_notify() then 'notify' else 'poll' end $$;
+as $$ select case when baton_internal.may_notify() then 'notify' else 'poll' end $$;
 comment on function baton.doorbell_kind() is 'bell: call wait_for_events; notify: listen and announce_sleep; poll: only polling';
 
 -- Write down a sleeper.
-create function baton.record_sleeper(outbox oid, reader text, duration interval)
+create function baton_internal.record_sleeper(outbox oid, reader text, duration interval)
 returns void
 language sql
 security definer set search_path = pg_catalog, pg_temp
 as $$
-    insert into baton.sleepers (outbox, reader, until)
+    insert into baton_internal.sleepers (outbox, reader, until)
     values (record_sleeper.outbox, record_sleeper.reader, clock_timestamp() + record_sleeper.duration)
     on conflict on constraint sleepers_pkey do update set until = excluded.until
 $$;
-comment on function baton.record_sleeper(oid, text, interval) is 'the part of announce_sleep that writes';
+comment on function baton_internal.record_sleeper(oid, text, interval) is 'the part of announce_sleep that writes';
 
 -- Strike a sleeper out, and those of the outbox whose time ran out.
-create function baton.strike_sleeper(outbox oid, reader text)
+create function baton_internal.strike_sleeper(outbox oid, reader text)
 returns void
 language sql
 security definer set search_path = pg_catalog, pg_temp
 as $$
-    delete from baton.sleepers s
+    delete from baton_internal.sleepers s
      where s.outbox = strike_sleeper.outbox and (s.reader = strike_sleeper.reader or s.until < clock_timestamp())
 $$;
-comment on function baton.strike_sleeper(oid, text) is 'the part of end_sleep that writes';
+comment on function baton_internal.strike_sleeper(oid, text) is 'the part of end_sleep that writes';
 
 -- Announce that a reader goes to sleep; takes effect when committed.
 create function baton.announce_sleep(outbox text, reader text, duration interval default '2 minutes')
 returns void
 language sql
-as $$ select baton.record_sleeper(coalesce(pg_partition_root(outbox::regclass), outbox::regclass), reader, duration) $$;
+as $$ select baton_internal.record_sleeper(coalesce(pg_partition_root(outbox::regclass), outbox::regclass), reader, duration) $$;
 comment on function baton.announce_sleep(text, text, interval) is 'asks writers to notify this reader; commit it, then see sleep_settled';
 
 -- Say whether every writer that may have missed the announcement has finished: those hold a lock on the table.
@@ -110,17 +110,17 @@ comment on function baton.sleep_settled(text) is 'whether an announced reader ma
 create function baton.end_sleep(outbox text, reader text)
 returns void
 language sql
-as $$ select baton.strike_sleeper(coalesce(pg_partition_root(outbox::regclass), outbox::regclass), reader) $$;
+as $$ select baton_internal.strike_sleeper(coalesce(pg_partition_root(outbox::regclass), outbox::regclass), reader) $$;
 comment on function baton.end_sleep(text, text) is 'tells writers that this reader is awake';
 
 -- Forget readers that died asleep.
-create function baton.forget_dead_sleepers()
+create function baton_internal.forget_dead_sleepers()
 returns void
 language sql
-as $$ delete from baton.sleepers where until < clock_timestamp() $$;
-comment on function baton.forget_dead_sleepers() is 'deletes announcements whose time ran out';
+as $$ delete from baton_internal.sleepers where until < clock_timestamp() $$;
+comment on function baton_internal.forget_dead_sleepers() is 'deletes announcements whose time ran out';
 
-insert into baton.jobs (name, routine, every) values ('forget dead sleepers', 'baton.forget_dead_sleepers', '10 minutes');
+insert into baton.jobs (name, routine, every) values ('forget dead sleepers', 'baton_internal.forget_dead_sleepers', '10 minutes');
 
 -- Return a value that changes whenever any transaction has finished: it says less than a bell, but misses nothing.
 create function baton.doorbell_value(outbox text)
@@ -153,7 +153,7 @@ comment on procedure baton.wait_for_events(text, bigint, interval) is
 
 -- Wait until the log is on disk up to a position. The server's log writer gets there by itself after commits and for
 -- full pages; what lies on the last page and was not committed it leaves, so after a while the page is filled up.
-create function baton.flush_wal_up_to(lsn pg_lsn default pg_current_wal_insert_lsn())
+create function baton_internal.flush_wal_up_to(lsn pg_lsn default pg_current_wal_insert_lsn())
 returns void
 language plpgsql volatile strict
 set search_path = pg_catalog, pg_temp
@@ -178,8 +178,8 @@ begin
     end loop;
 end
 $$;
-comment on function baton.flush_wal_up_to(pg_lsn) is
+comment on function baton_internal.flush_wal_up_to(pg_lsn) is
     'returns when the log is on disk up to lsn, so that what asynchronous commits made visible may leave the database';
 
-select baton.declare_privileges('execute', '{baton_consumer,baton_relay,baton_operator}',
+select baton_internal.declare_privileges('execute', '{baton_consumer,baton_relay,baton_operator}',
     '{may_notify,doorbell_channel,announce_sleep,end_sleep,sleep_settled,record_sleeper,strike_sleeper}');

@@ -7,7 +7,7 @@ declare
 begin
     for relation in
         select c.oid, c.relname from pg_class c
-         where c.relnamespace = 'baton'::regnamespace and c.relkind in ('r', 'S') and c.relpersistence = 'p'
+         where c.relnamespace in ('baton'::regnamespace, 'baton_internal'::regnamespace) and c.relkind in ('r', 'S') and c.relpersistence = 'p'
            and c.relname <> all (filled_by_script)
     loop
         perform pg_catalog.pg_extension_config_dump(relation.oid,

@@ -23,7 +23,7 @@ create table baton.consumer_groups (
 comment on table baton.consumer_groups is 'consumer groups and their policies';
 create index consumer_groups_outbox on baton.consumer_groups (outbox_id);
 
-create table baton.windows (
+create table baton_internal.windows (
     group_id      int         not null references baton.consumer_groups on delete cascade,
     window_number bigint      not null,
     era           int         not null,
@@ -35,12 +35,12 @@ create table baton.windows (
     last_id       bigint,                -- end of an era that is over
     primary key (group_id, window_number)
 );
-comment on table baton.windows is 'windows that are open or still have pieces under way';
+comment on table baton_internal.windows is 'windows that are open or still have pieces under way';
 
 -- One row for each group at any time. It is updated in place and, every so often, replaced by a row of the next generation; the same
--- holds for baton.consumers. Whoever asks for the newest generation finds it at once, even where a long transaction keeps thousands of
+-- holds for baton_internal.consumers. Whoever asks for the newest generation finds it at once, even where a long transaction keeps thousands of
 -- old versions alive. For that reason, too, first_piece and first_window bound what a poll looks through.
-create table baton.group_positions (
+create table baton_internal.group_positions (
     group_id      int         not null references baton.consumer_groups on delete cascade,
     generation    bigint      not null default 0,
     moves         int         not null default 0,  -- updates within the generation
@@ -57,9 +57,9 @@ create table baton.group_positions (
     owned_until   timestamptz,
     primary key (group_id, generation)
 ) with (fillfactor = 40);
-comment on table baton.group_positions is 'how far each group has dispatched its log';
+comment on table baton_internal.group_positions is 'how far each group has dispatched its log';
 
-create table baton.pieces (
+create table baton_internal.pieces (
     piece_id      bigint      generated always as identity,
     group_id      int         not null references baton.consumer_groups on delete cascade,
     window_number bigint      not null,
@@ -73,9 +73,9 @@ create table baton.pieces (
     leased_until  timestamptz,
     primary key (group_id, piece_id)
 );
-comment on table baton.pieces is 'stretches of windows that are leased or wait for a taker';
+comment on table baton_internal.pieces is 'stretches of windows that are leased or wait for a taker';
 
-create table baton.parked (
+create table baton_internal.parked (
     parked_id    bigint      generated always as identity primary key,
     group_id     int         not null references baton.consumer_groups on delete cascade,
     id           bigint      not null,
@@ -92,13 +92,13 @@ create table baton.parked (
     leased_until timestamptz,
     unique (group_id, id)
 );
-comment on table baton.parked is 'events that cannot go now: scheduled, retry, blocked, dead';
-create index parked_due on baton.parked (group_id, due_at) where state in ('scheduled', 'retry');
-create index parked_key on baton.parked (group_id, key, id) where key is not null;
-create index parked_dead on baton.parked (group_id, parked_id) where state = 'dead';
-create index parked_lease on baton.parked (lease_token) where lease_token is not null;
+comment on table baton_internal.parked is 'events that cannot go now: scheduled, retry, blocked, dead';
+create index parked_due on baton_internal.parked (group_id, due_at) where state in ('scheduled', 'retry');
+create index parked_key on baton_internal.parked (group_id, key, id) where key is not null;
+create index parked_dead on baton_internal.parked (group_id, parked_id) where state = 'dead';
+create index parked_lease on baton_internal.parked (lease_token) where lease_token is not null;
 
-create table baton.consumers (
+create table baton_internal.consumers (
     group_id          int         not null references baton.consumer_groups on delete cascade,
     consumer_id       text        not null,
     generation        bigint      not null default 0,
@@ -113,102 +113,102 @@ create table baton.consumers (
     reaped_at         timestamptz,
     primary key (group_id, consumer_id, generation)
 ) with (fillfactor = 50);
-comment on table baton.consumers is 'members of the groups, with their last signs of life';
+comment on table baton_internal.consumers is 'members of the groups, with their last signs of life';
 
 -- The position of a group as it is now.
-create function baton.position_of(group_id int)
-returns baton.group_positions
+create function baton_internal.position_of(group_id int)
+returns baton_internal.group_positions
 language plpgsql stable
 as $$
 declare
-    at baton.group_positions;
+    at baton_internal.group_positions;
 begin
-    select * into at from baton.group_positions p where p.group_id = position_of.group_id order by p.generation desc limit 1;
+    select * into at from baton_internal.group_positions p where p.group_id = position_of.group_id order by p.generation desc limit 1;
     return at;
 end
 $$;
-comment on function baton.position_of(int) is 'the position of a group, however many old versions of it there are';
+comment on function baton_internal.position_of(int) is 'the position of a group, however many old versions of it there are';
 
 -- Lock a group, so that polls, commits and failures of its members come one after the other; returns its position.
-create function baton.lock_position(group_id int)
-returns baton.group_positions
+create function baton_internal.lock_position(group_id int)
+returns baton_internal.group_positions
 language plpgsql volatile
 as $$
 declare
-    at baton.group_positions;
+    at baton_internal.group_positions;
 begin
     perform from baton.consumer_groups g where g.group_id = lock_position.group_id for no key update;
-    at := baton.position_of(group_id);
+    at := baton_internal.position_of(group_id);
     if current_setting('transaction_isolation') <> 'read committed' then  -- raises when the snapshot is too old to see the position
-        perform from baton.group_positions p where p.group_id = at.group_id and p.generation = at.generation for no key update;
+        perform from baton_internal.group_positions p where p.group_id = at.group_id and p.generation = at.generation for no key update;
     end if;
     return at;
 end
 $$;
-comment on function baton.lock_position(int) is 'serialises the members of a group';
+comment on function baton_internal.lock_position(int) is 'serialises the members of a group';
 
 -- Write a position that the caller has locked.
-create function baton.move_position(at baton.group_positions)
+create function baton_internal.move_position(at baton_internal.group_positions)
 returns void
 language plpgsql
 as $$
 begin
     if at.moves < 64 then
-        update baton.group_positions p
+        update baton_internal.group_positions p
            set moves = p.moves + 1, era = at.era, seen = at.seen, window_number = at.window_number, window_open = at.window_open,
                after_id = at.after_id, first_piece = at.first_piece, first_window = at.first_window, hungry = at.hungry,
                owner = at.owner, owner_epoch = at.owner_epoch, owned_until = at.owned_until
          where p.group_id = at.group_id and p.generation = at.generation;
         return;
     end if;
-    delete from baton.group_positions p where p.group_id = at.group_id and p.generation = at.generation;
+    delete from baton_internal.group_positions p where p.group_id = at.group_id and p.generation = at.generation;
     at.generation := at.generation + 1;
     at.moves := 0;
-    insert into baton.group_positions select at.*;
+    insert into baton_internal.group_positions select at.*;
 end
 $$;
-comment on function baton.move_position(baton.group_positions) is 'stores a group''s position';
+comment on function baton_internal.move_position(baton_internal.group_positions) is 'stores a group''s position';
 
 -- What is known of a consumer; null when it is new.
-create function baton.consumer_of(group_id int, consumer_id text)
-returns baton.consumers
+create function baton_internal.consumer_of(group_id int, consumer_id text)
+returns baton_internal.consumers
 language plpgsql stable
 as $$
 declare
-    c baton.consumers;
+    c baton_internal.consumers;
 begin
-    select * into c from baton.consumers x
+    select * into c from baton_internal.consumers x
      where x.group_id = consumer_of.group_id and x.consumer_id = consumer_of.consumer_id order by x.generation desc limit 1;
     return c;
 end
 $$;
-comment on function baton.consumer_of(int, text) is 'the row of a consumer';
+comment on function baton_internal.consumer_of(int, text) is 'the row of a consumer';
 
 -- Note a commit of a consumer whose group the caller has locked.
-create function baton.note_commit(group_id int, consumer_id text, last_offset bigint, token uuid)
+create function baton_internal.note_commit(group_id int, consumer_id text, last_offset bigint, token uuid)
 returns void
 language plpgsql
 as $$
 declare
-    c baton.consumers := baton.consumer_of(group_id, consumer_id);
+    c baton_internal.consumers := baton_internal.consumer_of(group_id, consumer_id);
 begin
     if c.commits < 64 then
-        update baton.consumers x
+        update baton_internal.consumers x
            set commits = x.commits + 1, last_commit_at = clock_timestamp(), last_heartbeat_at = clock_timestamp(),
                last_offset = note_commit.last_offset, last_token = token, unhealthy_since = null, reaped_at = null
          where x.group_id = c.group_id and x.consumer_id = c.consumer_id and x.generation = c.generation;
         return;
     end if;
-    delete from baton.consumers x where x.group_id = c.group_id and x.consumer_id = c.consumer_id and x.generation = c.generation;
-    insert into baton.consumers (group_id, consumer_id, generation, registered_at, last_poll_at, last_commit_at, last_offset, last_token)
+    delete from baton_internal.consumers x where x.group_id = c.group_id and x.consumer_id = c.consumer_id and x.generation = c.generation;
+    insert into baton_internal.consumers (group_id, consumer_id, generation, registered_at, last_poll_at, last_commit_at, last_offset, last_token)
     values (note_commit.group_id, note_commit.consumer_id, coalesce(c.generation + 1, 0), coalesce(c.registered_at, clock_timestamp()),
             coalesce(c.last_poll_at, clock_timestamp()), clock_timestamp(), note_commit.last_offset, token);
 end
 $$;
-comment on function baton.note_commit(int, text, bigint, uuid) is 'notes what a consumer settled last';
+comment on function baton_internal.note_commit(int, text, bigint, uuid) is 'notes what a consumer settled last';
 
 -- Find a group and check that the caller may work it.
-create function baton.find_group(name text)
+create function baton_internal.find_group(name text)
 returns baton.consumer_groups
 language plpgsql stable
 as $$
@@ -225,25 +225,25 @@ begin
             using errcode = 'undefined_object', hint = 'create it with baton.create_consumer_group(name, outbox)';
     end if;
     select o.tenancy into tenancy from baton.outboxes o where o.outbox_id = found_group.outbox_id;
-    perform baton.check_tenant(tenancy, found_group.tenant_id);
+    perform baton_internal.check_tenant(tenancy, found_group.tenant_id);
     return found_group;
 end
 $$;
-comment on function baton.find_group(text) is 'catalog row of a group, or an error that says what to do';
+comment on function baton_internal.find_group(text) is 'catalog row of a group, or an error that says what to do';
 
 -- The key whose order is kept: the partition key, else the aggregate's id, else none.
-create function baton.event_key(partition_key text, aggregate_id text)
+create function baton_internal.event_key(partition_key text, aggregate_id text)
 returns text
 language sql immutable parallel safe
 as $$ select coalesce(partition_key, aggregate_id) $$;
-comment on function baton.event_key(text, text) is 'the key whose events keep their order';
+comment on function baton_internal.event_key(text, text) is 'the key whose events keep their order';
 
 -- The lane (0 to 63) of an event; one without key goes anywhere.
-create function baton.lane(key text, id bigint)
+create function baton_internal.lane(key text, id bigint)
 returns int
 language sql immutable parallel safe
 as $$ select (coalesce(hashtextextended(key, 0), id) & 63)::int $$;
-comment on function baton.lane(text, bigint) is 'the lane, 0 to 63, in which an event travels';
+comment on function baton_internal.lane(text, bigint) is 'the lane, 0 to 63, in which an event travels';
 
-select baton.declare_privileges('select', '{baton_operator,baton_viewer,baton_relay}',
+select baton_internal.declare_privileges('select', '{baton_operator,baton_viewer,baton_relay}',
     '{consumer_groups,windows,group_positions,pieces,parked,consumers}');

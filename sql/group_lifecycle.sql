@@ -14,7 +14,7 @@ create function baton.create_consumer_group(
 returns int
 language sql
 as $$
-    select baton.make_group(baton.resolve_table(outbox), jsonb_build_object(
+    select baton_internal.make_group(baton_internal.resolve_table(outbox), jsonb_build_object(
         'group_name', name, 'auto_offset_reset', auto_offset_reset, 'ordered', ordered, 'tenant_id', tenant_id,
         'max_attempts', max_attempts, 'retry_base', retry_base, 'retry_limit', retry_limit, 'on_poison', on_poison))
 $$;
@@ -22,7 +22,7 @@ comment on function baton.create_consumer_group(text, text, text, boolean, text,
     is 'creates a consumer group; idempotent when nothing differs';
 
 -- Refuse options of a group that make no sense.
-create function baton.check_group_options(options jsonb)
+create function baton_internal.check_group_options(options jsonb)
 returns void
 language plpgsql immutable
 as $$
@@ -46,21 +46,21 @@ begin
     end if;
 end
 $$;
-comment on function baton.check_group_options(jsonb) is 'validates the options of create_consumer_group()';
+comment on function baton_internal.check_group_options(jsonb) is 'validates the options of create_consumer_group()';
 
 -- Create the group's catalog rows and put it at its start.
-create function baton.make_group(relation regclass, options jsonb)
+create function baton_internal.make_group(relation regclass, options jsonb)
 returns int
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    outbox baton.outboxes := baton.find_outbox(relation);
+    outbox baton.outboxes := baton_internal.find_outbox(relation);
     wanted baton.consumer_groups;
     existing baton.consumer_groups;
     new_id int;
 begin
-    perform baton.check_group_options(options);
+    perform baton_internal.check_group_options(options);
     wanted := jsonb_populate_record(null::baton.consumer_groups, options);
     wanted.outbox_id := outbox.outbox_id;
     wanted.ordered := coalesce(wanted.ordered, outbox.ordered);
@@ -70,8 +70,8 @@ begin
         raise exception 'outbox % does not separate tenants', relation
             using errcode = 'invalid_parameter_value', hint = 'create the outbox with tenancy => true, or leave tenant_id out';
     end if;
-    perform baton.check_tenant(outbox.tenancy, wanted.tenant_id);
-    perform baton.verify_era(relation);
+    perform baton_internal.check_tenant(outbox.tenancy, wanted.tenant_id);
+    perform baton_internal.verify_era(relation);
 
     insert into baton.consumer_groups (group_name, outbox_id, auto_offset_reset, ordered, tenant_id, max_attempts,
                                        retry_base, retry_limit, on_poison)
@@ -90,14 +90,14 @@ begin
         end if;
         return existing.group_id;
     end if;
-    insert into baton.group_positions (group_id, era, seen)
+    insert into baton_internal.group_positions (group_id, era, seen)
     select new_id, case wanted.auto_offset_reset when 'latest' then max(e.era) else min(e.era) end,
-           case wanted.auto_offset_reset when 'latest' then baton.current_sight() else '3:3:'::pg_snapshot end
-      from baton.outbox_eras e where e.outbox_id = outbox.outbox_id;
+           case wanted.auto_offset_reset when 'latest' then baton_internal.current_sight() else '3:3:'::pg_snapshot end
+      from baton_internal.outbox_eras e where e.outbox_id = outbox.outbox_id;
     return new_id;
 end
 $$;
-comment on function baton.make_group(regclass, jsonb) is 'makes a group; called by create_consumer_group()';
+comment on function baton_internal.make_group(regclass, jsonb) is 'makes a group; called by create_consumer_group()';
 
 -- Drop a group with its position and everything parked for it.
 create function baton.drop_consumer_group(name text, if_exists boolean default false)
@@ -111,8 +111,8 @@ begin
     if if_exists and not exists (select from baton.consumer_groups c where c.group_name = name) then
         return false;
     end if;
-    g := baton.find_group(name);
-    perform baton.record_action('drop_consumer_group', name);
+    g := baton_internal.find_group(name);
+    perform baton_internal.record_action('drop_consumer_group', name);
     delete from baton.consumer_groups c where c.group_id = g.group_id;
     return true;
 end
@@ -125,7 +125,7 @@ language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    g baton.consumer_groups := baton.find_group(group_name);
+    g baton.consumer_groups := baton_internal.find_group(group_name);
 begin
     select o.relation::text, o.payload_type into describe_group.outbox, describe_group.payload_type
       from baton.outboxes o where o.outbox_id = g.outbox_id;
@@ -141,22 +141,22 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    g baton.consumer_groups := baton.find_group(group_name);
+    g baton.consumer_groups := baton_internal.find_group(group_name);
 begin
-    perform baton.check_consumer(consumer_id);
-    update baton.consumers c set last_heartbeat_at = clock_timestamp(), unhealthy_since = null, reaped_at = null
+    perform baton_internal.check_consumer(consumer_id);
+    update baton_internal.consumers c set last_heartbeat_at = clock_timestamp(), unhealthy_since = null, reaped_at = null
      where c.group_id = g.group_id and c.consumer_id = consumer_heartbeat.consumer_id
-       and c.generation = (baton.consumer_of(g.group_id, consumer_heartbeat.consumer_id)).generation;
+       and c.generation = (baton_internal.consumer_of(g.group_id, consumer_heartbeat.consumer_id)).generation;
     if not found then  -- it is new, or commits just now
-        perform baton.lock_position(g.group_id);
-        perform baton.note_poll(g.group_id, consumer_id);
+        perform baton_internal.lock_position(g.group_id);
+        perform baton_internal.note_poll(g.group_id, consumer_id);
     end if;
 end
 $$;
 comment on function baton.consumer_heartbeat(text, text) is 'notes that a consumer lives; does not extend its leases';
 
 -- Refuse consumer names that cannot be told apart.
-create function baton.check_consumer(consumer_id text)
+create function baton_internal.check_consumer(consumer_id text)
 returns void
 language plpgsql immutable
 as $$
@@ -166,8 +166,8 @@ begin
     end if;
 end
 $$;
-comment on function baton.check_consumer(text) is 'validates a consumer name';
+comment on function baton_internal.check_consumer(text) is 'validates a consumer name';
 
-select baton.declare_privileges('execute', '{baton_consumer,baton_relay,baton_operator}',
+select baton_internal.declare_privileges('execute', '{baton_consumer,baton_relay,baton_operator}',
     '{create_consumer_group,make_group,consumer_heartbeat,describe_group}');
-select baton.declare_privileges('execute', '{baton_relay,baton_operator}', '{drop_consumer_group}');
+select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator}', '{drop_consumer_group}');

@@ -47,5 +47,5 @@ language sql immutable strict parallel safe
 as $$ select to_timestamp((('x' || left(replace(id::text, '-', ''), 12))::bit(48)::bigint) / 1000.0) $$;
 comment on function baton.uuid_v7_time(uuid) is 'when a version 7 UUID was made, to the millisecond';
 
-select baton.declare_privileges('execute', '{baton_producer,baton_consumer,baton_relay,baton_operator,baton_viewer}',
+select baton_internal.declare_privileges('execute', '{baton_producer,baton_consumer,baton_relay,baton_operator,baton_viewer}',
                                 '{uuid_v7,uuid_to_ulid,ulid_to_uuid,ulid,uuid_v7_time}');

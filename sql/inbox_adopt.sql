@@ -1,12 +1,12 @@
 -- Adopting tables that exist: any column names, and the layouts baton knows. Nothing in the table is changed.
 
 -- Find the table that a user names, by the user's search path.
-create function baton.find_user_table(table_ref text, path name[])
+create function baton_internal.find_user_table(table_ref text, path name[])
 returns regclass
 language plpgsql stable
 as $$
 declare
-    asked record := baton.parse_table_name(table_ref, '');
+    asked record := baton_internal.parse_table_name(table_ref, '');
     found_one record;
 begin
     select c.oid::regclass as relation, c.relkind, c.relname into found_one
@@ -25,10 +25,10 @@ begin
     return found_one.relation;
 end
 $$;
-comment on function baton.find_user_table(text, name[]) is 'the named table, which baton may work on';
+comment on function baton_internal.find_user_table(text, name[]) is 'the named table, which baton may work on';
 
 -- Tell which known layout a table has, by its columns.
-create function baton.detect_inbox_layout(relation regclass)
+create function baton_internal.detect_inbox_layout(relation regclass)
 returns text
 language sql stable
 as $$
@@ -40,11 +40,11 @@ as $$
       from (select array_agg(a.attname::text) as names from pg_attribute a
              where a.attrelid = relation and a.attnum > 0 and not a.attisdropped) c
 $$;
-comment on function baton.detect_inbox_layout(regclass) is 'omni_box, processed_events or mapped';
+comment on function baton_internal.detect_inbox_layout(regclass) is 'omni_box, processed_events or mapped';
 
 -- Return the unique key by which the table refuses a second message of an id: null if a partitioned table can only
 -- do so within a partition, an error if nothing does.
-create function baton.inbox_conflict_columns(it baton.inboxes)
+create function baton_internal.inbox_conflict_columns(it baton.inboxes)
 returns name[]
 language plpgsql stable
 as $$
@@ -77,20 +77,20 @@ begin
     return null;
 end
 $$;
-comment on function baton.inbox_conflict_columns(baton.inboxes) is 'the unique key on a table''s message ids';
+comment on function baton_internal.inbox_conflict_columns(baton.inboxes) is 'the unique key on a table''s message ids';
 
 -- Return the name of an optional column if the table has it with one of the types.
-create function baton.optional_inbox_column(relation regclass, column_name text, types text[])
+create function baton_internal.optional_inbox_column(relation regclass, column_name text, types text[])
 returns name
 language sql stable
 as $$
     select a.attname from pg_attribute a where a.attrelid = relation and a.attname = column_name and a.attnum > 0
        and not a.attisdropped and format_type(a.atttypid, null) = any (types)
 $$;
-comment on function baton.optional_inbox_column(regclass, text, text[]) is 'the column if it is there and fits, else null';
+comment on function baton_internal.optional_inbox_column(regclass, text, text[]) is 'the column if it is there and fits, else null';
 
 -- Fill in the mapping of a table with columns for processed_at and retry_count; the names given win over the usual ones.
-create function baton.map_inbox_columns(it baton.inboxes)
+create function baton_internal.map_inbox_columns(it baton.inboxes)
 returns baton.inboxes
 language plpgsql stable
 as $$
@@ -98,26 +98,26 @@ declare
     texts text[] := '{text,character varying}';
     times text[] := '{timestamp with time zone,timestamp without time zone}';
 begin
-    it.id_column := baton.check_inbox_column(it, coalesce(it.id_column, 'event_id'), 'id', texts || '{uuid,bigint,integer}'::text[]);
-    it.processed_at_column := baton.check_inbox_column(it, coalesce(it.processed_at_column, 'processed_at'), 'time of processing', times);
-    it.retry_count_column := baton.check_inbox_column(it, coalesce(it.retry_count_column, 'retry_count'), 'number of retries', '{smallint,integer,bigint}');
-    it.error_column := baton.check_inbox_column(it, coalesce(it.error_column, 'error'), 'error', texts);
-    it.received_at_column := baton.check_inbox_column(it, coalesce(it.received_at_column, 'received_at'), 'time of receipt', times);
-    it.event_type_column := baton.check_inbox_column(it, coalesce(it.event_type_column, 'event_type'), 'event type', texts);
-    it.source_column := baton.optional_inbox_column(it.relation, 'source', texts);
-    it.aggregate_id_column := baton.optional_inbox_column(it.relation, 'aggregate_id', texts || '{uuid,bigint,integer}'::text[]);
-    it.payload_column := baton.optional_inbox_column(it.relation, 'payload', '{jsonb,json}');
-    it.headers_column := baton.optional_inbox_column(it.relation, 'headers', '{jsonb,json}');
-    it.trace_id_column := baton.optional_inbox_column(it.relation, 'trace_id', texts);
-    it.sequence_column := baton.optional_inbox_column(it.relation, 'sequence_num', '{bigint,integer,smallint}');
-    it.priority_column := baton.optional_inbox_column(it.relation, 'priority', '{smallint,integer,bigint}');
+    it.id_column := baton_internal.check_inbox_column(it, coalesce(it.id_column, 'event_id'), 'id', texts || '{uuid,bigint,integer}'::text[]);
+    it.processed_at_column := baton_internal.check_inbox_column(it, coalesce(it.processed_at_column, 'processed_at'), 'time of processing', times);
+    it.retry_count_column := baton_internal.check_inbox_column(it, coalesce(it.retry_count_column, 'retry_count'), 'number of retries', '{smallint,integer,bigint}');
+    it.error_column := baton_internal.check_inbox_column(it, coalesce(it.error_column, 'error'), 'error', texts);
+    it.received_at_column := baton_internal.check_inbox_column(it, coalesce(it.received_at_column, 'received_at'), 'time of receipt', times);
+    it.event_type_column := baton_internal.check_inbox_column(it, coalesce(it.event_type_column, 'event_type'), 'event type', texts);
+    it.source_column := baton_internal.optional_inbox_column(it.relation, 'source', texts);
+    it.aggregate_id_column := baton_internal.optional_inbox_column(it.relation, 'aggregate_id', texts || '{uuid,bigint,integer}'::text[]);
+    it.payload_column := baton_internal.optional_inbox_column(it.relation, 'payload', '{jsonb,json}');
+    it.headers_column := baton_internal.optional_inbox_column(it.relation, 'headers', '{jsonb,json}');
+    it.trace_id_column := baton_internal.optional_inbox_column(it.relation, 'trace_id', texts);
+    it.sequence_column := baton_internal.optional_inbox_column(it.relation, 'sequence_num', '{bigint,integer,smallint}');
+    it.priority_column := baton_internal.optional_inbox_column(it.relation, 'priority', '{smallint,integer,bigint}');
     return it;
 end
 $$;
-comment on function baton.map_inbox_columns(baton.inboxes) is 'checks and completes the column mapping of an adopted table';
+comment on function baton_internal.map_inbox_columns(baton.inboxes) is 'checks and completes the column mapping of an adopted table';
 
 -- Fill in the mapping of a known layout.
-create function baton.preset_inbox_columns(it baton.inboxes)
+create function baton_internal.preset_inbox_columns(it baton.inboxes)
 returns baton.inboxes
 language plpgsql stable
 as $$
@@ -141,12 +141,12 @@ begin
     it.event_type_column := 'event_type';
     it.source_column := 'source';
     it.payload_column := 'payload';
-    it.headers_column := baton.optional_inbox_column(it.relation, 'headers', '{jsonb,json}');
-    it.trace_id_column := baton.optional_inbox_column(it.relation, 'trace_id', '{text,character varying}');
+    it.headers_column := baton_internal.optional_inbox_column(it.relation, 'headers', '{jsonb,json}');
+    it.trace_id_column := baton_internal.optional_inbox_column(it.relation, 'trace_id', '{text,character varying}');
     return it;
 end
 $$;
-comment on function baton.preset_inbox_columns(baton.inboxes) is 'column mapping of a known layout';
+comment on function baton_internal.preset_inbox_columns(baton.inboxes) is 'column mapping of a known layout';
 
 -- Let baton work with an existing table. Columns that are not named go by a known layout, or by their usual names.
 create function baton.adopt_inbox(name text, table_ref text default null, id_column text default null, processed_at_column text default null,
@@ -159,17 +159,17 @@ language plpgsql
 security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-    asked record := baton.parse_table_name(adopt_inbox.name, '');
+    asked record := baton_internal.parse_table_name(adopt_inbox.name, '');
     it baton.inboxes;
 begin
-    perform baton.check_inbox_policy(adopt_inbox.max_retries, adopt_inbox.retention_hours);
-    it.relation := baton.find_user_table(coalesce(table_ref, adopt_inbox.name), path);
+    perform baton_internal.check_inbox_policy(adopt_inbox.max_retries, adopt_inbox.retention_hours);
+    it.relation := baton_internal.find_user_table(coalesce(table_ref, adopt_inbox.name), path);
     it.name := asked.table_name;
     it.schema_name := coalesce(nullif(asked.schema_name, ''),
                                (select n.nspname from pg_class c join pg_namespace n on n.oid = c.relnamespace where c.oid = it.relation));
     it.group_value := consumer_group;
     it.layout := case when num_nonnulls(id_column, processed_at_column, retry_count_column, error_column, received_at_column, event_type_column) = 0
-                      then baton.detect_inbox_layout(it.relation) else 'mapped' end;
+                      then baton_internal.detect_inbox_layout(it.relation) else 'mapped' end;
     if to_regnamespace(quote_ident(it.schema_name)) is null then
         raise exception 'schema "%" does not exist', it.schema_name using errcode = 'invalid_schema_name';
     elsif exists (select 1 from baton.inboxes i where i.schema_name = it.schema_name and i.name = it.name) then
@@ -183,25 +183,25 @@ begin
         it.error_column := adopt_inbox.error_column;
         it.received_at_column := adopt_inbox.received_at_column;
         it.event_type_column := adopt_inbox.event_type_column;
-        it := baton.map_inbox_columns(it);
+        it := baton_internal.map_inbox_columns(it);
         it.group_column := case when consumer_group is not null
-                                then baton.check_inbox_column(it, 'consumer_group', 'consumer group', '{text,character varying}') end;
+                                then baton_internal.check_inbox_column(it, 'consumer_group', 'consumer group', '{text,character varying}') end;
     else
-        it := baton.preset_inbox_columns(it);
+        it := baton_internal.preset_inbox_columns(it);
     end if;
-    it.conflict_columns := baton.inbox_conflict_columns(it);
+    it.conflict_columns := baton_internal.inbox_conflict_columns(it);
     it.max_retries := adopt_inbox.max_retries;
-    it.schedule := baton.parse_schedule(adopt_inbox.schedule);
+    it.schedule := baton_internal.parse_schedule(adopt_inbox.schedule);
     it.retention_hours := adopt_inbox.retention_hours;
-    perform baton.check_inbox_table_is_free(it);
-    return baton.register_adopted_inbox(it);
+    perform baton_internal.check_inbox_table_is_free(it);
+    return baton_internal.register_adopted_inbox(it);
 end
 $$;
 comment on function baton.adopt_inbox(text, text, text, text, text, text, text, text, int, text, text, int, name[]) is
     'lets baton work with an existing table, without changing it';
 
 -- Refuse a table, or a group of it, that is an inbox already.
-create function baton.check_inbox_table_is_free(it baton.inboxes)
+create function baton_internal.check_inbox_table_is_free(it baton.inboxes)
 returns void
 language plpgsql stable
 as $$
@@ -218,10 +218,10 @@ begin
     end if;
 end
 $$;
-comment on function baton.check_inbox_table_is_free(baton.inboxes) is 'raises duplicate_object when the table is taken';
+comment on function baton_internal.check_inbox_table_is_free(baton.inboxes) is 'raises duplicate_object when the table is taken';
 
 -- Enter an adopted inbox into the catalog and make its views.
-create function baton.register_adopted_inbox(given baton.inboxes)
+create function baton_internal.register_adopted_inbox(given baton.inboxes)
 returns text
 language plpgsql
 as $$
@@ -237,11 +237,11 @@ begin
             given.payload_column, given.headers_column, given.trace_id_column, given.sequence_column, given.priority_column,
             given.group_column, given.group_value, given.conflict_columns, given.max_retries, given.schedule, given.retention_hours)
     returning * into it;
-    perform baton.make_inbox_views(it);
+    perform baton_internal.make_inbox_views(it);
     return format('%I.%I', it.schema_name, it.name);
 end
 $$;
-comment on function baton.register_adopted_inbox(baton.inboxes) is 'stores an adopted inbox and makes its views';
+comment on function baton_internal.register_adopted_inbox(baton.inboxes) is 'stores an adopted inbox and makes its views';
 
 -- The same under its other name, with the arguments documented for it.
 create function baton.enable_inbox_tracking(name text, table_ref text, id_column text default null, processed_at_column text default null,
@@ -256,4 +256,4 @@ as $$
 $$;
 comment on function baton.enable_inbox_tracking(text, text, text, text, text, text, text, text, int, text, name[]) is 'same as adopt_inbox';
 
-select baton.declare_privileges('execute', '{baton_operator}', '{adopt_inbox,enable_inbox_tracking}');
+select baton_internal.declare_privileges('execute', '{baton_operator}', '{adopt_inbox,enable_inbox_tracking}');

@@ -47,7 +47,7 @@ create table baton.inboxes (
 comment on table baton.inboxes is 'every inbox: its table, its column mapping and its policies';
 
 -- Views, indexes, triggers and functions that baton made for an inbox, so that it drops these and no others.
-create table baton.inbox_objects (
+create table baton_internal.inbox_objects (
     inbox       int  not null references baton.inboxes on delete cascade,
     part        text not null check (part in ('core', 'ordering', 'priority')),
     object_kind text not null check (object_kind in ('view', 'index', 'trigger', 'function')),
@@ -55,21 +55,21 @@ create table baton.inbox_objects (
     object_name name not null,
     primary key (inbox, object_kind, schema_name, object_name)
 );
-comment on table baton.inbox_objects is 'what was made for each inbox and goes when it goes';
+comment on table baton_internal.inbox_objects is 'what was made for each inbox and goes when it goes';
 
 -- Ids of messages whose rows are gone. A managed inbox recognises a duplicate by its table's key while the row
 -- lives and by this table afterwards, so receiving a new message writes no second key.
-create table baton.inbox_keys (
+create table baton_internal.inbox_keys (
     inbox       int         not null,
     event_id    text        not null,
     recorded_at timestamptz not null default now(),
     primary key (inbox, event_id)
 );
-create index inbox_keys_recorded_at on baton.inbox_keys using brin (recorded_at) with (autosummarize = on);
-comment on table baton.inbox_keys is 'ids of messages that were received and whose rows are gone';
+create index inbox_keys_recorded_at on baton_internal.inbox_keys using brin (recorded_at) with (autosummarize = on);
+comment on table baton_internal.inbox_keys is 'ids of messages that were received and whose rows are gone';
 
 -- Leases and due times of adopted tables, which have no columns for them.
-create table baton.inbox_work (
+create table baton_internal.inbox_work (
     inbox        int         not null references baton.inboxes on delete cascade,
     event_id     text        not null,
     available_at timestamptz,
@@ -79,19 +79,19 @@ create table baton.inbox_work (
     lapsed       boolean     not null default false,
     primary key (inbox, event_id)
 ) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000);
-comment on table baton.inbox_work is 'leases and due times of messages in adopted tables';
+comment on table baton_internal.inbox_work is 'leases and due times of messages in adopted tables';
 
 -- One row per call that met duplicates: appended, never updated, so that receivers do not queue on a counter.
-create table baton.inbox_duplicates (
+create table baton_internal.inbox_duplicates (
     inbox       int         not null references baton.inboxes on delete cascade,
     at          timestamptz not null default clock_timestamp(),
     duplicates  int         not null
 );
-create index inbox_duplicates_inbox_at on baton.inbox_duplicates (inbox, at);
-comment on table baton.inbox_duplicates is 'how many duplicates were turned away, and when';
+create index inbox_duplicates_inbox_at on baton_internal.inbox_duplicates (inbox, at);
+comment on table baton_internal.inbox_duplicates is 'how many duplicates were turned away, and when';
 
 -- Find an inbox by its name: qualified, by search path, or the only one of that name.
-create function baton.find_inbox(inbox text, path name[])
+create function baton_internal.find_inbox(inbox text, path name[])
 returns baton.inboxes
 language plpgsql stable
 as $$
@@ -102,7 +102,7 @@ declare
     schemas text;
 begin
     if inbox is null or inbox !~ '^[a-z_][a-z0-9_]{0,62}$' then  -- a plain name need not be parsed
-        select p.schema_name, p.table_name into asked_schema, asked_name from baton.parse_table_name(inbox, '') p;
+        select p.schema_name, p.table_name into asked_schema, asked_name from baton_internal.parse_table_name(inbox, '') p;
     end if;
     select i.* into found_one from baton.inboxes i
      where i.name = asked_name and (i.schema_name = asked_schema or (asked_schema = '' and i.schema_name = any (path)))
@@ -119,15 +119,15 @@ begin
     return found_one;
 end
 $$;
-comment on function baton.find_inbox(text, name[]) is 'the inbox of that name, or null';
+comment on function baton_internal.find_inbox(text, name[]) is 'the inbox of that name, or null';
 
 -- Return an inbox that can be worked with, or say why there is none.
-create function baton.need_inbox(inbox text, path name[])
+create function baton_internal.need_inbox(inbox text, path name[])
 returns baton.inboxes
 language plpgsql stable
 as $$
 declare
-    it baton.inboxes := baton.find_inbox(inbox, path);
+    it baton.inboxes := baton_internal.find_inbox(inbox, path);
 begin
     if it.id is null then
         raise exception 'inbox "%" does not exist', inbox
@@ -141,10 +141,10 @@ begin
     return it;
 end
 $$;
-comment on function baton.need_inbox(text, name[]) is 'the inbox of that name; raises when it or its table is missing';
+comment on function baton_internal.need_inbox(text, name[]) is 'the inbox of that name; raises when it or its table is missing';
 
 -- Refuse work that needs rows with a state on an inbox that only remembers ids.
-create function baton.check_inbox_is_queue(it baton.inboxes)
+create function baton_internal.check_inbox_is_queue(it baton.inboxes)
 returns void
 language plpgsql immutable
 as $$
@@ -155,10 +155,10 @@ begin
     end if;
 end
 $$;
-comment on function baton.check_inbox_is_queue(baton.inboxes) is 'raises BT004 for an inbox without message state';
+comment on function baton_internal.check_inbox_is_queue(baton.inboxes) is 'raises BT004 for an inbox without message state';
 
 -- Read a schedule such as '1s' or '5 minutes'.
-create function baton.parse_schedule(schedule text)
+create function baton_internal.parse_schedule(schedule text)
 returns interval
 language plpgsql immutable
 as $$
@@ -177,30 +177,30 @@ begin
     return parsed;
 end
 $$;
-comment on function baton.parse_schedule(text) is 'a positive interval, or invalid_parameter_value';
+comment on function baton_internal.parse_schedule(text) is 'a positive interval, or invalid_parameter_value';
 
 -- Note an object made for an inbox.
-create function baton.note_inbox_object(inbox int, part text, object_kind text, schema_name name, object_name name)
+create function baton_internal.note_inbox_object(inbox int, part text, object_kind text, schema_name name, object_name name)
 returns void
 language sql
 as $$
-    insert into baton.inbox_objects (inbox, part, object_kind, schema_name, object_name) values ($1, $2, $3, $4, $5)
+    insert into baton_internal.inbox_objects (inbox, part, object_kind, schema_name, object_name) values ($1, $2, $3, $4, $5)
     on conflict do nothing
 $$;
-comment on function baton.note_inbox_object(int, text, text, name, name) is 'records what baton must drop again';
+comment on function baton_internal.note_inbox_object(int, text, text, name, name) is 'records what baton must drop again';
 
 -- Drop what was made for a part of an inbox; null drops every part. What the user dropped already is skipped.
-create function baton.drop_inbox_objects(it baton.inboxes, only_part text default null, only_kind text default null)
+create function baton_internal.drop_inbox_objects(it baton.inboxes, only_part text default null, only_kind text default null)
 returns void
 language plpgsql
 set client_min_messages = warning
 as $$
 declare
-    o baton.inbox_objects;
+    o baton_internal.inbox_objects;
     table_exists boolean := it.relation::text !~ '^[0-9]';
 begin
     for o in
-        select io.* from baton.inbox_objects io
+        select io.* from baton_internal.inbox_objects io
          where io.inbox = it.id and (only_part is null or io.part = only_part)
            and (only_kind is null or io.object_kind = only_kind)
          order by array_position('{view,trigger,function,index}'::text[], io.object_kind)
@@ -214,12 +214,12 @@ begin
         elsif to_regnamespace(quote_ident(o.schema_name)) is not null then
             execute format('drop %s if exists %I.%I', o.object_kind, o.schema_name, o.object_name);
         end if;
-        delete from baton.inbox_objects io
+        delete from baton_internal.inbox_objects io
          where io.inbox = o.inbox and io.object_kind = o.object_kind
            and io.schema_name = o.schema_name and io.object_name = o.object_name;
     end loop;
 end
 $$;
-comment on function baton.drop_inbox_objects(baton.inboxes, text, text) is 'drops the views, triggers, functions and indexes made for an inbox';
+comment on function baton_internal.drop_inbox_objects(baton.inboxes, text, text) is 'drops the views, triggers, functions and indexes made for an inbox';
 
-select baton.declare_privileges('select', '{baton_operator,baton_viewer,baton_relay}', '{inboxes,inbox_objects}');
+select baton_internal.declare_privileges('select', '{baton_operator,baton_viewer,baton_relay}', '{inboxes,inbox_objects}');

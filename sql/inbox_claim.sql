@@ -1,7 +1,7 @@
 -- claim_inbox: a message is leased to one worker at a time.
 
 -- Write what a claim returns, in the order of claim_inbox's columns.
-create function baton.inbox_claim_columns(it baton.inboxes)
+create function baton_internal.inbox_claim_columns(it baton.inboxes)
 returns text
 language sql stable
 as $$
@@ -11,10 +11,10 @@ as $$
                    (7, it.trace_id_column, 'text'), (8, it.received_at_column, 'timestamptz'), (9, it.sequence_column, 'bigint'))
            as c (n, column_name, kind)
 $$;
-comment on function baton.inbox_claim_columns(baton.inboxes) is 'select list of a claim';
+comment on function baton_internal.inbox_claim_columns(baton.inboxes) is 'select list of a claim';
 
 -- Write the condition that leaves alone what a worker without baton has locked.
-create function baton.inbox_foreign_lock_condition(it baton.inboxes)
+create function baton_internal.inbox_foreign_lock_condition(it baton.inboxes)
 returns text
 language sql immutable
 as $$
@@ -22,10 +22,10 @@ as $$
         format(' and (t.locked_at is null or w.leased_until is not null or t.locked_at <= $1 - interval %L)', it.foreign_lock_timeout)
         else '' end
 $$;
-comment on function baton.inbox_foreign_lock_condition(baton.inboxes) is 'SQL that respects locks of other workers';
+comment on function baton_internal.inbox_foreign_lock_condition(baton.inboxes) is 'SQL that respects locks of other workers';
 
 -- Write the condition under which a pending message may be leased now.
-create function baton.inbox_ready_condition(it baton.inboxes, terms baton.inbox_terms)
+create function baton_internal.inbox_ready_condition(it baton.inboxes, terms baton_internal.inbox_terms)
 returns text
 language sql stable
 as $$
@@ -34,35 +34,35 @@ as $$
                ' and ($6::text is null or t.tenant_id = $6)', terms.pending)
     else
         format('%s and (%s is null or %2$s <= $1) and (w.leased_until is null or w.leased_until <= $1)', terms.pending, terms.available)
-        || baton.inbox_foreign_lock_condition(it) end
+        || baton_internal.inbox_foreign_lock_condition(it) end
 $$;
-comment on function baton.inbox_ready_condition(baton.inboxes, baton.inbox_terms) is 'SQL for pending, due and not leased';
+comment on function baton_internal.inbox_ready_condition(baton.inboxes, baton_internal.inbox_terms) is 'SQL for pending, due and not leased';
 
 -- Write where messages are read from: the table `t`, for an adopted one with its leases `w`.
-create function baton.inbox_source(it baton.inboxes, terms baton.inbox_terms)
+create function baton_internal.inbox_source(it baton.inboxes, terms baton_internal.inbox_terms)
 returns text
 language sql stable
 as $$
     select it.relation || ' t' || case when it.layout = 'managed' then '' else
-        format(' left join baton.inbox_work w on w.inbox = %s and w.event_id = %s', it.id, terms.id) end
+        format(' left join baton_internal.inbox_work w on w.inbox = %s and w.event_id = %s', it.id, terms.id) end
 $$;
-comment on function baton.inbox_source(baton.inboxes, baton.inbox_terms) is 'FROM clause of an inbox';
+comment on function baton_internal.inbox_source(baton.inboxes, baton_internal.inbox_terms) is 'FROM clause of an inbox';
 
 -- Write how messages are picked in due order: the query `picked (id, due)`.
-create function baton.inbox_pick_sql(it baton.inboxes, terms baton.inbox_terms, condition text)
+create function baton_internal.inbox_pick_sql(it baton.inboxes, terms baton_internal.inbox_terms, condition text)
 returns text
 language sql stable
 as $$
     select format('picked as materialized (select %s as id, %s as due from %s where %s %s order by %2$s limit $5'
                   ' for no key update of t skip locked)',
-                  terms.id, terms.due, baton.inbox_source(it, terms), baton.inbox_ready_condition(it, terms), condition)
+                  terms.id, terms.due, baton_internal.inbox_source(it, terms), baton_internal.inbox_ready_condition(it, terms), condition)
 $$;
-comment on function baton.inbox_pick_sql(baton.inboxes, baton.inbox_terms, text) is 'query that picks messages in due order';
+comment on function baton_internal.inbox_pick_sql(baton.inboxes, baton_internal.inbox_terms, text) is 'query that picks messages in due order';
 
 -- Write the claim. $1 moment, $2 token, $3 worker, $4 end of the lease, $5 batch, $6 tenant. In a managed table nothing
 -- that is indexed changes unless a lease ran out, so a claim adds no index entries. For an adopted one the upsert of
 -- the lease decides who gets a message: the row lock alone would let in a claimer with an older snapshot.
-create function baton.inbox_claim_sql(it baton.inboxes, terms baton.inbox_terms, picking text)
+create function baton_internal.inbox_claim_sql(it baton.inboxes, terms baton_internal.inbox_terms, picking text)
 returns text
 language sql stable
 as $$
@@ -70,7 +70,7 @@ as $$
             update %1$s t set %2$s from picked p where t.event_id = p.id
             returning %3$s, t.retry_count, p.due, t.leased_until is not null
         )$managed$ else $adopted$, leased as (
-            insert into baton.inbox_work as w (inbox, event_id, lease_token, leased_by, leased_until)
+            insert into baton_internal.inbox_work as w (inbox, event_id, lease_token, leased_by, leased_until)
             select %4$s, p.id, $2, $3, $4 from picked p
             on conflict (inbox, event_id) do update
                set lease_token = $2, leased_by = $3, leased_until = $4, lapsed = w.leased_until is not null
@@ -84,13 +84,13 @@ as $$
         select c.* from taken c (event_id, event_type, source, aggregate_id, payload, headers, trace_id, received_at, sequence_num,
                                  retry_count, due, alive)
          where c.alive order by c.due, c.received_at$tail$,
-        it.relation, terms.lease, baton.inbox_claim_columns(it), it.id, it.id_column, terms.id_type, terms.pending,
+        it.relation, terms.lease, baton_internal.inbox_claim_columns(it), it.id, it.id_column, terms.id_type, terms.pending,
         terms.retries, terms.limit_of)
 $$;
-comment on function baton.inbox_claim_sql(baton.inboxes, baton.inbox_terms, text) is 'statement that leases picked messages';
+comment on function baton_internal.inbox_claim_sql(baton.inboxes, baton_internal.inbox_terms, text) is 'statement that leases picked messages';
 
 -- Refuse a lease that ends before it begins or an empty batch.
-create function baton.check_inbox_claim(worker text, batch int, lease_seconds int)
+create function baton_internal.check_inbox_claim(worker text, batch int, lease_seconds int)
 returns void
 language plpgsql immutable
 as $$
@@ -105,7 +105,7 @@ begin
     end if;
 end
 $$;
-comment on function baton.check_inbox_claim(text, int, int) is 'raises invalid_parameter_value for impossible claims';
+comment on function baton_internal.check_inbox_claim(text, int, int) is 'raises invalid_parameter_value for impossible claims';
 
 -- Lease messages to a worker. All messages of one claim share a token; a lease that ran out is offered again and
 -- counts as a failed attempt. An ordered inbox offers the next message of each aggregate, an inbox with
@@ -119,25 +119,25 @@ security definer set search_path = pg_catalog, pg_temp
 set jit = off  -- a few rows, whatever a large history makes the planner expect
 as $$
 declare
-    it baton.inboxes := baton.need_inbox(inbox, path);
-    terms baton.inbox_terms := baton.inbox_terms(it);
+    it baton.inboxes := baton_internal.need_inbox(inbox, path);
+    terms baton_internal.inbox_terms := baton_internal.inbox_terms(it);
     moment timestamptz := clock_timestamp();
     condition text := '';
     statement text;
 begin
-    perform baton.check_inbox_claim(worker, batch, lease_seconds);
+    perform baton_internal.check_inbox_claim(worker, batch, lease_seconds);
     claim_inbox.lease_token := gen_random_uuid();
     claim_inbox.leased_until := moment + make_interval(secs => lease_seconds);
     if tier is not null then
-        condition := baton.inbox_tier_condition(it, tier);
+        condition := baton_internal.inbox_tier_condition(it, tier);
     end if;
     if it.priority_tiers is not null then  -- what is available is due within the longest schedule: the index scan ends there
-        condition := condition || baton.inbox_due_bound(it, terms);
+        condition := condition || baton_internal.inbox_due_bound(it, terms);
     end if;
     if it.ordering_enabled then
-        statement := baton.inbox_claim_sql(it, terms, baton.inbox_pick_ordered_sql(it, terms));
+        statement := baton_internal.inbox_claim_sql(it, terms, baton_internal.inbox_pick_ordered_sql(it, terms));
     else
-        statement := baton.inbox_claim_sql(it, terms, baton.inbox_pick_sql(it, terms, condition));
+        statement := baton_internal.inbox_claim_sql(it, terms, baton_internal.inbox_pick_sql(it, terms, condition));
     end if;
     for claim_inbox.event_id, claim_inbox.event_type, claim_inbox.source, claim_inbox.aggregate_id, claim_inbox.payload,
         claim_inbox.headers, claim_inbox.trace_id, claim_inbox.received_at, claim_inbox.sequence_num, claim_inbox.attempt in
@@ -151,4 +151,4 @@ end
 $$;
 comment on function baton.claim_inbox(text, text, int, int, text, name[]) is 'leases messages to a worker; returns them with the lease token';
 
-select baton.declare_privileges('execute', '{baton_consumer,baton_relay,baton_operator}', '{claim_inbox}');
+select baton_internal.declare_privileges('execute', '{baton_consumer,baton_relay,baton_operator}', '{claim_inbox}');

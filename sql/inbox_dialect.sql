@@ -2,7 +2,7 @@
 -- The terms speak of the table as `t`; its conditions can be had without that prefix, for an index. In all of them $1 is the moment of the call; in `fail` $4 is the error and
 -- $5 whether the failure is permanent; in `lease` $2 is the token, $3 the worker and $4 the end of the lease.
 
-create type baton.inbox_terms as (
+create type baton_internal.inbox_terms as (
     id         text,  -- the message's id as text
     id_type    text,  -- the type to which ids are cast before they are compared
     pending    text,
@@ -19,33 +19,33 @@ create type baton.inbox_terms as (
     release    text,
     replay     text
 );
-comment on type baton.inbox_terms is 'SQL fragments for one inbox''s table';
+comment on type baton_internal.inbox_terms is 'SQL fragments for one inbox''s table';
 
 -- Return how long a message waits after its n-th failure: doubling, capped, with jitter so that retries spread.
-create function baton.backoff_delay(base interval, cap interval, jitter float8, attempt int)
+create function baton_internal.backoff_delay(base interval, cap interval, jitter float8, attempt int)
 returns interval
 language sql volatile
 as $$ select least(cap, base * power(2, least(greatest(attempt, 1), 31) - 1)) * (1 - jitter * random()) $$;
-comment on function baton.backoff_delay(interval, interval, float8, int) is 'exponential backoff with jitter';
+comment on function baton_internal.backoff_delay(interval, interval, float8, int) is 'exponential backoff with jitter';
 
 -- Write the condition that narrows a shared table to the inbox's consumer group.
-create function baton.inbox_group_condition(it baton.inboxes, prefix text)
+create function baton_internal.inbox_group_condition(it baton.inboxes, prefix text)
 returns text
 language sql immutable
 as $$ select case when it.group_column is null then '' else format(' and %s%I = %L', prefix, it.group_column, it.group_value) end $$;
-comment on function baton.inbox_group_condition(baton.inboxes, text) is 'SQL that keeps to the inbox''s consumer group';
+comment on function baton_internal.inbox_group_condition(baton.inboxes, text) is 'SQL that keeps to the inbox''s consumer group';
 
 -- Return the terms of tables that follow processed_at and retry_count: baton's own and adopted ones.
-create function baton.inbox_standard_terms(it baton.inboxes, prefix text)
-returns baton.inbox_terms
+create function baton_internal.inbox_standard_terms(it baton.inboxes, prefix text)
+returns baton_internal.inbox_terms
 language plpgsql stable
 as $$
 declare
-    terms baton.inbox_terms;
+    terms baton_internal.inbox_terms;
     managed boolean := it.layout = 'managed';
     error_set text := case when it.error_column is null then '' else format(', %I = ', it.error_column) end;
     lapsed text := case when managed then '(t.leased_until is not null)' else 'l.lapsed' end;
-    group_condition text := baton.inbox_group_condition(it, prefix);
+    group_condition text := baton_internal.inbox_group_condition(it, prefix);
     clear_lease text := case when managed then ', lease_token = null, leased_by = null, leased_until = null' else '' end;
 begin
     terms.retries := format('t.%I', it.retry_count_column);
@@ -59,7 +59,7 @@ begin
     terms.complete := format('%I = $1', it.processed_at_column) || error_set || case when error_set = '' then '' else 'null' end || clear_lease;
     terms.fail := format('%1$I = case when $5 then greatest(t.%1$I + 1, %2$s) else t.%1$I + 1 end', it.retry_count_column, it.max_retries)
                   || error_set || case when error_set = '' then '' else '$4' end || clear_lease
-                  || case when managed then format(', available_at = $1 + baton.backoff_delay(%L, %L, %L, t.retry_count + 1)',
+                  || case when managed then format(', available_at = $1 + baton_internal.backoff_delay(%L, %L, %L, t.retry_count + 1)',
                                                    it.backoff_base, it.backoff_cap, it.backoff_jitter) else '' end;
     terms.replay := format('%I = null, %I = 0', it.processed_at_column, it.retry_count_column)
                     || error_set || case when error_set = '' then '' else 'null' end || clear_lease
@@ -77,16 +77,16 @@ begin
     return terms;
 end
 $$;
-comment on function baton.inbox_standard_terms(baton.inboxes, text) is 'terms of tables with processed_at and retry_count';
+comment on function baton_internal.inbox_standard_terms(baton.inboxes, text) is 'terms of tables with processed_at and retry_count';
 
 -- Return the terms of the status layout: pending, completed, failed, with attempts and locks in the row.
-create function baton.inbox_status_terms(it baton.inboxes, prefix text)
-returns baton.inbox_terms
+create function baton_internal.inbox_status_terms(it baton.inboxes, prefix text)
+returns baton_internal.inbox_terms
 language plpgsql stable
 as $$
 declare
-    terms baton.inbox_terms;
-    group_condition text := baton.inbox_group_condition(it, prefix);
+    terms baton_internal.inbox_terms;
+    group_condition text := baton_internal.inbox_group_condition(it, prefix);
     unlock text := 'locked_at = null, locked_by = null, updated_at = $1';
 begin
     terms.retries := 't.attempts_made';
@@ -100,7 +100,7 @@ begin
     terms.complete := 'status = ''completed'', completed_at = $1, ' || unlock;
     terms.fail := format('attempts_made = case when $5 then t.max_attempts else least(t.attempts_made + 1, t.max_attempts) end,'
                          ' status = case when $5 or t.attempts_made + 1 >= t.max_attempts then ''failed'' else ''pending'' end,'
-                         ' last_error = left($4, 2000), scheduled_at = $1 + baton.backoff_delay(%L, %L, %L, t.attempts_made + 1), ',
+                         ' last_error = left($4, 2000), scheduled_at = $1 + baton_internal.backoff_delay(%L, %L, %L, t.attempts_made + 1), ',
                          it.backoff_base, it.backoff_cap, it.backoff_jitter) || unlock;
     terms.replay := 'status = ''pending'', completed_at = null, attempts_made = 0, last_error = null, scheduled_at = $1, ' || unlock;
     terms.release := unlock;
@@ -112,30 +112,30 @@ begin
     return terms;
 end
 $$;
-comment on function baton.inbox_status_terms(baton.inboxes, text) is 'terms of tables with status, attempts and locks';
+comment on function baton_internal.inbox_status_terms(baton.inboxes, text) is 'terms of tables with status, attempts and locks';
 
 -- Return the terms of an inbox's table.
-create function baton.inbox_terms(it baton.inboxes, prefix text default 't.')
-returns baton.inbox_terms
+create function baton_internal.inbox_terms(it baton.inboxes, prefix text default 't.')
+returns baton_internal.inbox_terms
 language plpgsql stable
 as $$
 declare
-    terms baton.inbox_terms;
+    terms baton_internal.inbox_terms;
 begin
-    perform baton.check_inbox_is_queue(it);
-    terms := case it.layout when 'omni_box' then baton.inbox_status_terms(it, prefix) else baton.inbox_standard_terms(it, prefix) end;
+    perform baton_internal.check_inbox_is_queue(it);
+    terms := case it.layout when 'omni_box' then baton_internal.inbox_status_terms(it, prefix) else baton_internal.inbox_standard_terms(it, prefix) end;
     terms.id := format('t.%I', it.id_column) || case when it.layout = 'managed' then '' else '::text' end;
-    terms.id_type := case when it.layout = 'managed' then 'text' else baton.inbox_column_type(it, it.id_column) end;
+    terms.id_type := case when it.layout = 'managed' then 'text' else baton_internal.inbox_column_type(it, it.id_column) end;
     if it.priority_tiers is not null then
-        terms.due := baton.inbox_priority_due(it, terms.due, prefix);
+        terms.due := baton_internal.inbox_priority_due(it, terms.due, prefix);
     end if;
     return terms;
 end
 $$;
-comment on function baton.inbox_terms(baton.inboxes, text) is 'SQL fragments that read and move the messages of an inbox';
+comment on function baton_internal.inbox_terms(baton.inboxes, text) is 'SQL fragments that read and move the messages of an inbox';
 
 -- Return the type of a column of the inbox's table, as it is written in a cast.
-create function baton.inbox_column_type(it baton.inboxes, column_name name)
+create function baton_internal.inbox_column_type(it baton.inboxes, column_name name)
 returns text
 language plpgsql stable
 as $$
@@ -152,4 +152,4 @@ begin
     return type_name;
 end
 $$;
-comment on function baton.inbox_column_type(baton.inboxes, name) is 'type of a mapped column; raises when it is gone';
+comment on function baton_internal.inbox_column_type(baton.inboxes, name) is 'type of a mapped column; raises when it is gone';

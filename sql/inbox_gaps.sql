@@ -3,7 +3,7 @@
 -- Write the query of gaps_<inbox>: before the first unfinished message, between two, and right after what was
 -- processed. A gap is as old as the first message that came after it in sequence. One walk along the index of
 -- unfinished messages; what was processed last is looked up only where a message may stand behind a gap.
-create function baton.inbox_gaps_query(it baton.inboxes)
+create function baton_internal.inbox_gaps_query(it baton.inboxes)
 returns text
 language sql stable
 as $$
@@ -13,14 +13,14 @@ as $$
           from (select t.%1$I::text as aggregate, t.%2$I::bigint as found, lead(t.%2$I::bigint) over w as previous, min(t.%3$I) over w as known_since
                   from %4$s t where %5$s
                 window w as (partition by hashtextextended(t.%1$I::text, 0), t.%1$I::text order by t.%2$I desc rows unbounded preceding)) g
-          left join baton.inbox_sequences s on s.inbox = %6$s and s.aggregate = g.aggregate
+          left join baton_internal.inbox_sequences s on s.inbox = %6$s and s.aggregate = g.aggregate
          where g.found > coalesce(g.previous, 0) + 1 and g.found > greatest(g.previous, s.last_sequence, 0) + 1$query$,
-        it.aggregate_id_column, it.sequence_column, it.received_at_column, it.relation, baton.inbox_ordered_condition(it, 't.'), it.id)
+        it.aggregate_id_column, it.sequence_column, it.received_at_column, it.relation, baton_internal.inbox_ordered_condition(it, 't.'), it.id)
 $$;
-comment on function baton.inbox_gaps_query(baton.inboxes) is 'query behind gaps_<inbox>';
+comment on function baton_internal.inbox_gaps_query(baton.inboxes) is 'query behind gaps_<inbox>';
 
 -- Refuse what needs an ordered inbox on another.
-create function baton.check_inbox_is_ordered(it baton.inboxes)
+create function baton_internal.check_inbox_is_ordered(it baton.inboxes)
 returns void
 language plpgsql immutable
 as $$
@@ -31,7 +31,7 @@ begin
     end if;
 end
 $$;
-comment on function baton.check_inbox_is_ordered(baton.inboxes) is 'raises BT004 unless the inbox is ordered';
+comment on function baton_internal.check_inbox_is_ordered(baton.inboxes) is 'raises BT004 unless the inbox is ordered';
 
 -- List the sequences that an ordered inbox misses.
 create function baton.inbox_ordering_gaps(inbox text, path name[] default current_schemas(false))
@@ -40,38 +40,38 @@ language plpgsql
 security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-    it baton.inboxes := baton.need_inbox(inbox, path);
+    it baton.inboxes := baton_internal.need_inbox(inbox, path);
 begin
-    perform baton.check_inbox_is_ordered(it);
-    return query execute baton.inbox_gaps_query(it) || ' order by 1, 2';
+    perform baton_internal.check_inbox_is_ordered(it);
+    return query execute baton_internal.inbox_gaps_query(it) || ' order by 1, 2';
 end
 $$;
 comment on function baton.inbox_ordering_gaps(text, name[]) is 'missing sequences: aggregate, first missing, next found, age in seconds';
 
 -- Learn the last sequences from what the table holds: the highest processed one of each aggregate. Messages that
 -- wait below it are offered out of turn, for else they would wait for ever.
-create function baton.learn_inbox_sequences(it baton.inboxes)
+create function baton_internal.learn_inbox_sequences(it baton.inboxes)
 returns void
 language plpgsql
 as $$
 declare
-    terms baton.inbox_terms := baton.inbox_terms(it);
+    terms baton_internal.inbox_terms := baton_internal.inbox_terms(it);
 begin
-    execute format('insert into baton.inbox_sequences as s (inbox, aggregate, last_sequence)'
+    execute format('insert into baton_internal.inbox_sequences as s (inbox, aggregate, last_sequence)'
                    ' select %s, t.%I::text, max(t.%I) from %s t where %s and t.%2$I is not null and t.%3$I is not null group by 2'
                    ' on conflict (inbox, aggregate) do update set last_sequence = greatest(s.last_sequence, excluded.last_sequence),'
                    ' event_id = null, leased_until = null',
                    it.id, it.aggregate_id_column, it.sequence_column, it.relation, terms.done);
-    execute format('insert into baton.inbox_replays (inbox, event_id) select %s, %s from %s t'
-                   ' join baton.inbox_sequences s on s.inbox = %1$s and s.aggregate = t.%4$I::text and t.%5$I <= s.last_sequence'
+    execute format('insert into baton_internal.inbox_replays (inbox, event_id) select %s, %s from %s t'
+                   ' join baton_internal.inbox_sequences s on s.inbox = %1$s and s.aggregate = t.%4$I::text and t.%5$I <= s.last_sequence'
                    ' where %6$s on conflict do nothing',
                    it.id, terms.id, it.relation, it.aggregate_id_column, it.sequence_column, terms.pending);
 end
 $$;
-comment on function baton.learn_inbox_sequences(baton.inboxes) is 'fills inbox_sequences from processed messages';
+comment on function baton_internal.learn_inbox_sequences(baton.inboxes) is 'fills inbox_sequences from processed messages';
 
 -- Refuse a column that is missing or not of a kind.
-create function baton.check_inbox_column(it baton.inboxes, column_name text, purpose text, types text[])
+create function baton_internal.check_inbox_column(it baton.inboxes, column_name text, purpose text, types text[])
 returns name
 language plpgsql stable
 as $$
@@ -90,23 +90,23 @@ begin
     return column_name;
 end
 $$;
-comment on function baton.check_inbox_column(baton.inboxes, text, text, text[]) is 'raises unless the column exists with one of the types';
+comment on function baton_internal.check_inbox_column(baton.inboxes, text, text, text[]) is 'raises unless the column exists with one of the types';
 
 -- Make or remake the indexes of an ordered inbox: one by aggregate and sequence, one for messages without a place.
-create function baton.make_inbox_ordering_indexes(it baton.inboxes)
+create function baton_internal.make_inbox_ordering_indexes(it baton.inboxes)
 returns void
 language plpgsql
 as $$
 begin
-    perform baton.drop_inbox_objects(it, 'ordering', 'index');
-    perform baton.make_inbox_index(it, 'ordering', '_sequence',
+    perform baton_internal.drop_inbox_objects(it, 'ordering', 'index');
+    perform baton_internal.make_inbox_index(it, 'ordering', '_sequence',
         format('(hashtextextended(%1$I::text, 0), (%1$I::text), %2$I desc) include (%3$I) where %4$s', it.aggregate_id_column, it.sequence_column,
-               it.received_at_column, baton.inbox_ordered_condition(it, '')));
-    perform baton.make_inbox_index(it, 'ordering', '_unordered',
-        format('(%s) where %s and (%I is null or %I is null)', (baton.inbox_terms(it, '')).due, (baton.inbox_terms(it, '')).pending, it.aggregate_id_column, it.sequence_column));
+               it.received_at_column, baton_internal.inbox_ordered_condition(it, '')));
+    perform baton_internal.make_inbox_index(it, 'ordering', '_unordered',
+        format('(%s) where %s and (%I is null or %I is null)', (baton_internal.inbox_terms(it, '')).due, (baton_internal.inbox_terms(it, '')).pending, it.aggregate_id_column, it.sequence_column));
 end
 $$;
-comment on function baton.make_inbox_ordering_indexes(baton.inboxes) is 'makes the partial indexes of an ordered inbox';
+comment on function baton_internal.make_inbox_ordering_indexes(baton.inboxes) is 'makes the partial indexes of an ordered inbox';
 
 -- Offer messages in sequence per aggregate from now on.
 create function baton.enable_inbox_ordering(inbox text, aggregate_id_col text default 'aggregate_id', sequence_num_col text default 'sequence_num',
@@ -116,9 +116,9 @@ language plpgsql
 security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-    it baton.inboxes := baton.need_inbox(inbox, path);
+    it baton.inboxes := baton_internal.need_inbox(inbox, path);
 begin
-    perform baton.check_inbox_is_queue(it);
+    perform baton_internal.check_inbox_is_queue(it);
     if it.priority_tiers is not null then
         raise exception 'inbox "%" has priorities, it cannot be ordered as well', it.name
             using errcode = 'invalid_parameter_value',
@@ -132,15 +132,15 @@ begin
     end if;
     update baton.inboxes i
        set ordering_enabled = true,
-           aggregate_id_column = baton.check_inbox_column(it, aggregate_id_col, 'aggregate', '{text,character varying,uuid,bigint,integer,smallint}'),
-           sequence_column = baton.check_inbox_column(it, sequence_num_col, 'sequence', '{bigint,integer,smallint}')
+           aggregate_id_column = baton_internal.check_inbox_column(it, aggregate_id_col, 'aggregate', '{text,character varying,uuid,bigint,integer,smallint}'),
+           sequence_column = baton_internal.check_inbox_column(it, sequence_num_col, 'sequence', '{bigint,integer,smallint}')
      where i.id = it.id returning i.* into it;
     execute format('lock table %s in share row exclusive mode', it.relation);
-    perform baton.learn_inbox_sequences(it);
-    perform baton.make_inbox_ordering_indexes(it);
-    perform baton.make_inbox_ordering_trigger(it);
-    perform baton.make_inbox_views(it);
-    perform baton.make_inbox_ordering_views(it);
+    perform baton_internal.learn_inbox_sequences(it);
+    perform baton_internal.make_inbox_ordering_indexes(it);
+    perform baton_internal.make_inbox_ordering_trigger(it);
+    perform baton_internal.make_inbox_views(it);
+    perform baton_internal.make_inbox_ordering_views(it);
 end
 $$;
 comment on function baton.enable_inbox_ordering(text, text, text, name[]) is 'offers only the next message of each aggregate; makes next_ and gaps_ views';
@@ -152,40 +152,40 @@ language plpgsql
 security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-    it baton.inboxes := baton.need_inbox(inbox, path);
+    it baton.inboxes := baton_internal.need_inbox(inbox, path);
 begin
     if not it.ordering_enabled then
         if if_exists then
             return;
         end if;
-        perform baton.check_inbox_is_ordered(it);
+        perform baton_internal.check_inbox_is_ordered(it);
     end if;
-    perform baton.drop_inbox_objects(it, 'ordering');
-    delete from baton.inbox_replays r where r.inbox = it.id;
+    perform baton_internal.drop_inbox_objects(it, 'ordering');
+    delete from baton_internal.inbox_replays r where r.inbox = it.id;
     update baton.inboxes i set ordering_enabled = false where i.id = it.id returning i.* into it;
-    perform baton.make_inbox_views(it);
+    perform baton_internal.make_inbox_views(it);
 end
 $$;
 comment on function baton.disable_inbox_ordering(text, boolean, name[]) is 'makes an ordered inbox a plain one again';
 
 -- Make dead letters of an aggregate's messages that wait at or below a sequence: their turn is past.
-create function baton.bury_inbox_messages(it baton.inboxes, aggregate text, up_to bigint, reason text)
+create function baton_internal.bury_inbox_messages(it baton.inboxes, aggregate text, up_to bigint, reason text)
 returns bigint
 language plpgsql
 as $$
 declare
-    terms baton.inbox_terms := baton.inbox_terms(it);
+    terms baton_internal.inbox_terms := baton_internal.inbox_terms(it);
     buried bigint;
 begin
     execute format('update %s t set %s where %s and hashtextextended(t.%I::text, 0) = hashtextextended($2, 0) and t.%4$I::text = $2 and t.%I <= $3'
-                   ' and not exists (select 1 from baton.inbox_replays r where r.inbox = %s and r.event_id = %s)',
+                   ' and not exists (select 1 from baton_internal.inbox_replays r where r.inbox = %s and r.event_id = %s)',
                    it.relation, terms.fail, terms.pending, it.aggregate_id_column, it.sequence_column, it.id, terms.id)
       using clock_timestamp(), aggregate, up_to, reason, true;
     get diagnostics buried = row_count;
     return buried;
 end
 $$;
-comment on function baton.bury_inbox_messages(baton.inboxes, text, bigint, text) is 'turns messages whose sequence has passed into dead letters';
+comment on function baton_internal.bury_inbox_messages(baton.inboxes, text, bigint, text) is 'turns messages whose sequence has passed into dead letters';
 
 -- Skip to a sequence: the next one, or up to the one given. What is skipped stays as a dead letter. Returns the last sequence.
 create function baton.advance_inbox_sequence(inbox text, aggregate text, to_sequence bigint default null, path name[] default current_schemas(false))
@@ -194,30 +194,30 @@ language plpgsql
 security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-    it baton.inboxes := baton.need_inbox(inbox, path);
+    it baton.inboxes := baton_internal.need_inbox(inbox, path);
     last bigint;
 begin
-    perform baton.check_inbox_is_ordered(it);
+    perform baton_internal.check_inbox_is_ordered(it);
     if aggregate is null then
         raise exception 'an aggregate is needed' using errcode = 'invalid_parameter_value';
     end if;
-    insert into baton.inbox_sequences as s (inbox, aggregate, last_sequence) values (it.id, advance_inbox_sequence.aggregate, 0)
+    insert into baton_internal.inbox_sequences as s (inbox, aggregate, last_sequence) values (it.id, advance_inbox_sequence.aggregate, 0)
     on conflict on constraint inbox_sequences_pkey do nothing;
-    select s.last_sequence into last from baton.inbox_sequences s
+    select s.last_sequence into last from baton_internal.inbox_sequences s
      where s.inbox = it.id and s.aggregate = advance_inbox_sequence.aggregate for update;
     if to_sequence < last then
         raise exception 'aggregate "%" has reached sequence %, it cannot go back to %', aggregate, last, to_sequence
             using errcode = 'invalid_parameter_value', hint = 'replay single messages with baton.replay_inbox_messages()';
     end if;
     last := coalesce(to_sequence, last + 1);
-    perform baton.bury_inbox_messages(it, aggregate, last, format('skipped by %s with advance_inbox_sequence', session_user));
-    update baton.inbox_sequences s set last_sequence = last, event_id = null, leased_until = null
+    perform baton_internal.bury_inbox_messages(it, aggregate, last, format('skipped by %s with advance_inbox_sequence', session_user));
+    update baton_internal.inbox_sequences s set last_sequence = last, event_id = null, leased_until = null
      where s.inbox = it.id and s.aggregate = advance_inbox_sequence.aggregate;
     return last;
 end
 $$;
 comment on function baton.advance_inbox_sequence(text, text, bigint, name[]) is 'skips missing or poisoned sequences of an aggregate';
 
-select baton.declare_privileges('execute', '{baton_operator}', '{enable_inbox_ordering,disable_inbox_ordering,advance_inbox_sequence}');
-select baton.declare_privileges('execute', '{baton_operator,baton_viewer,baton_consumer,baton_relay}', '{inbox_ordering_gaps}');
-select baton.declare_privileges('select', '{baton_operator,baton_viewer,baton_relay}', '{inbox_sequences,inbox_replays}');
+select baton_internal.declare_privileges('execute', '{baton_operator}', '{enable_inbox_ordering,disable_inbox_ordering,advance_inbox_sequence}');
+select baton_internal.declare_privileges('execute', '{baton_operator,baton_viewer,baton_consumer,baton_relay}', '{inbox_ordering_gaps}');
+select baton_internal.declare_privileges('select', '{baton_operator,baton_viewer,baton_relay}', '{inbox_sequences,inbox_replays}');

@@ -1,12 +1,12 @@
 -- inbox_health and inbox_status: what waits, what is dead, how fast it goes. Nothing here reads older history.
 
 -- Count an inbox's messages: pending, dead, and what the last minutes brought.
-create function baton.inbox_counts(it baton.inboxes, out pending bigint, out dead bigint, out oldest_sec float8,
+create function baton_internal.inbox_counts(it baton.inboxes, out pending bigint, out dead bigint, out oldest_sec float8,
                                    out processed_last_minute bigint, out avg_sec float8, out received_recently bigint)
 language plpgsql stable
 as $$
 declare
-    terms baton.inbox_terms := baton.inbox_terms(it);
+    terms baton_internal.inbox_terms := baton_internal.inbox_terms(it);
     -- A message that was sent for later is not old before its time.
     since text := case when it.layout = 'managed' then 'case when t.retry_count = 0 then greatest(t.received_at, t.available_at) else t.received_at end'
                        else format('t.%I', it.received_at_column) end;
@@ -22,7 +22,7 @@ begin
        into processed_last_minute, avg_sec, received_recently using clock_timestamp(), received_recently;
 end
 $$;
-comment on function baton.inbox_counts(baton.inboxes) is 'pending, dead, age of the oldest, and the last minutes of an inbox';
+comment on function baton_internal.inbox_counts(baton.inboxes) is 'pending, dead, age of the oldest, and the last minutes of an inbox';
 
 -- Report an inbox's health.
 create function baton.inbox_health(name text, path name[] default current_schemas(false))
@@ -31,7 +31,7 @@ language plpgsql stable
 security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-    it baton.inboxes := baton.need_inbox(inbox_health.name, path);
+    it baton.inboxes := baton_internal.need_inbox(inbox_health.name, path);
     c record;
     duplicates bigint;
 begin
@@ -39,12 +39,12 @@ begin
         select 0::bigint as pending, 0::bigint as dead, null::float8 as oldest_sec, 0::bigint as processed_last_minute,
                null::float8 as avg_sec, 0::bigint as received_recently into c;
         execute format('select count(*) filter (where t.processed_at > $1 - interval ''1 minute''), count(*) from %s t'
-                       ' where t.processed_at > $1 - interval ''5 minutes''%s', it.relation, baton.inbox_group_condition(it, 't.'))
+                       ' where t.processed_at > $1 - interval ''5 minutes''%s', it.relation, baton_internal.inbox_group_condition(it, 't.'))
            into c.processed_last_minute, c.received_recently using clock_timestamp();
     else
-        select i.* into c from baton.inbox_counts(it) i;
+        select i.* into c from baton_internal.inbox_counts(it) i;
     end if;
-    select coalesce(sum(d.duplicates), 0) into duplicates from baton.inbox_duplicates d
+    select coalesce(sum(d.duplicates), 0) into duplicates from baton_internal.inbox_duplicates d
      where d.inbox = it.id and d.at > clock_timestamp() - interval '5 minutes';
     return jsonb_build_object(
         'pending_count', c.pending, 'dead_letter_count', c.dead,
@@ -70,10 +70,10 @@ as $$
 declare
     it baton.inboxes;
     health jsonb;
-    wanted int := case when inbox_status.name is not null then (baton.find_inbox(inbox_status.name, path)).id end;
+    wanted int := case when inbox_status.name is not null then (baton_internal.find_inbox(inbox_status.name, path)).id end;
 begin
     if inbox_status.name is not null and wanted is null then
-        perform baton.need_inbox(inbox_status.name, path);
+        perform baton_internal.need_inbox(inbox_status.name, path);
     end if;
     for it in select i.* from baton.inboxes i where wanted is null or i.id = wanted order by i.schema_name, i.name loop
         inbox := format('%I.%I', it.schema_name, it.name);
@@ -81,7 +81,7 @@ begin
         layout := it.layout;
         max_retries := it.max_retries;
         schedule := it.schedule;
-        retention_hours := baton.inbox_retention_hours(it);
+        retention_hours := baton_internal.inbox_retention_hours(it);
         ordered := it.ordering_enabled;
         prioritised := it.priority_tiers is not null;
         last_drained_at := it.last_drained_at;
@@ -104,10 +104,10 @@ $$;
 comment on function baton.inbox_status(text, name[]) is 'every inbox with its table, policies, counts and health';
 
 -- Return how long processed messages are kept; null keeps them. An adopted table's rows go only if it was said so.
-create function baton.inbox_retention_hours(it baton.inboxes)
+create function baton_internal.inbox_retention_hours(it baton.inboxes)
 returns int
 language sql stable
 as $$ select case when it.layout = 'managed' then coalesce(it.retention_hours, baton.setting('inbox_processed_retention_hours')::int) else it.retention_hours end $$;
-comment on function baton.inbox_retention_hours(baton.inboxes) is 'hours for which processed messages are kept, null for ever';
+comment on function baton_internal.inbox_retention_hours(baton.inboxes) is 'hours for which processed messages are kept, null for ever';
 
-select baton.declare_privileges('execute', '{baton_operator,baton_viewer,baton_consumer,baton_relay}', '{inbox_health,inbox_status}');
+select baton_internal.declare_privileges('execute', '{baton_operator,baton_viewer,baton_consumer,baton_relay}', '{inbox_health,inbox_status}');

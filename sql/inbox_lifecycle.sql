@@ -1,25 +1,25 @@
 -- create_inbox, alter_inbox, drop_inbox, and what a managed inbox is made of.
 
 -- Remember the ids of deleted messages, however they were deleted.
-create function baton.remember_inbox_keys()
+create function baton_internal.remember_inbox_keys()
 returns trigger
 language plpgsql
 security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-    insert into baton.inbox_keys (inbox, event_id, recorded_at)
+    insert into baton_internal.inbox_keys (inbox, event_id, recorded_at)
     select tg_argv[0]::int, g.event_id, coalesce(g.processed_at, now()) from gone g
     on conflict do nothing;
     return null;
 end
 $$;
-comment on function baton.remember_inbox_keys() is 'keeps the ids of messages whose rows are deleted';
+comment on function baton_internal.remember_inbox_keys() is 'keeps the ids of messages whose rows are deleted';
 
 -- Make the trigger that turns away plain inserts of messages whose row is gone already; receive() looks for itself,
 -- batchwise. The function is written per inbox so that its two lookups are planned once. The first waits for a
 -- deletion that is under way: without it, an insert that comes between the start and the commit of that deletion
 -- would find neither row nor remembered id.
-create function baton.make_inbox_triggers(it baton.inboxes)
+create function baton_internal.make_inbox_triggers(it baton.inboxes)
 returns void
 language plpgsql
 as $$
@@ -27,13 +27,13 @@ declare
     admit name := format('inbox_%s_admit', it.id);
 begin
     execute format($ddl$
-        create function baton.%1$I() returns trigger language plpgsql
+        create function baton_internal.%1$I() returns trigger language plpgsql
         security definer set search_path = pg_catalog, pg_temp
         as $body$
         begin
             perform 1 from %2$s t where t.event_id = new.event_id for key share;
             if not found then
-                perform 1 from baton.inbox_keys k where k.inbox = %3$s and k.event_id = new.event_id;
+                perform 1 from baton_internal.inbox_keys k where k.inbox = %3$s and k.event_id = new.event_id;
                 if found then
                     return null;
                 end if;
@@ -41,22 +41,22 @@ begin
             return new;
         end
         $body$ $ddl$, admit, it.relation, it.id);
-    execute format('revoke all on function baton.%I() from public', admit);
-    execute format('comment on function baton.%I() is %L', admit, 'turns away messages that inbox ' || it.name || ' has had');
+    execute format('revoke all on function baton_internal.%I() from public', admit);
+    execute format('comment on function baton_internal.%I() is %L', admit, 'turns away messages that inbox ' || it.name || ' has had');
     execute format('create trigger baton_admit before insert on %s for each row'
-                   ' when (current_setting(''baton.receiving'', true) is distinct from %L) execute function baton.%I()',
+                   ' when (current_setting(''baton.receiving'', true) is distinct from %L) execute function baton_internal.%I()',
                    it.relation, it.id, admit);
     execute format('create trigger baton_remember after delete on %s referencing old table as gone'
-                   ' for each statement execute function baton.remember_inbox_keys(%L)', it.relation, it.id);
-    perform baton.note_inbox_object(it.id, 'core', 'function', 'baton', admit);
-    perform baton.note_inbox_object(it.id, 'core', 'trigger', it.schema_name, 'baton_admit');
-    perform baton.note_inbox_object(it.id, 'core', 'trigger', it.schema_name, 'baton_remember');
+                   ' for each statement execute function baton_internal.remember_inbox_keys(%L)', it.relation, it.id);
+    perform baton_internal.note_inbox_object(it.id, 'core', 'function', 'baton_internal', admit);
+    perform baton_internal.note_inbox_object(it.id, 'core', 'trigger', it.schema_name, 'baton_admit');
+    perform baton_internal.note_inbox_object(it.id, 'core', 'trigger', it.schema_name, 'baton_remember');
 end
 $$;
-comment on function baton.make_inbox_triggers(baton.inboxes) is 'makes the dedup triggers of a managed inbox';
+comment on function baton_internal.make_inbox_triggers(baton.inboxes) is 'makes the dedup triggers of a managed inbox';
 
 -- Make an index for an inbox.
-create function baton.make_inbox_index(it baton.inboxes, part text, suffix text, definition text)
+create function baton_internal.make_inbox_index(it baton.inboxes, part text, suffix text, definition text)
 returns void
 language plpgsql
 as $$
@@ -67,36 +67,36 @@ declare
 begin
     select c.relname, n.nspname into table_name, table_schema
       from pg_class c join pg_namespace n on n.oid = c.relnamespace where c.oid = it.relation;
-    index_name := baton.derived_name('', table_name || case when it.group_value is null then '' else '_' || it.id end, suffix);
+    index_name := baton_internal.derived_name('', table_name || case when it.group_value is null then '' else '_' || it.id end, suffix);
     if to_regclass(format('%I.%I', table_schema, index_name)) is not null then
         raise exception 'relation "%" already exists in schema "%"', index_name, table_schema
             using errcode = 'duplicate_table',
                   hint = format('inbox "%s" needs this name for an index; rename the other relation', it.name);
     end if;
     execute format('create index %I on %s %s', index_name, it.relation, definition);
-    perform baton.note_inbox_object(it.id, part, 'index', table_schema, index_name);
+    perform baton_internal.note_inbox_object(it.id, part, 'index', table_schema, index_name);
 end
 $$;
-comment on function baton.make_inbox_index(baton.inboxes, text, text, text) is 'creates an index of an inbox and notes it';
+comment on function baton_internal.make_inbox_index(baton.inboxes, text, text, text) is 'creates an index of an inbox and notes it';
 
 -- Make or remake the partial indexes of a managed inbox: what waits, what is dead, what may be drained.
-create function baton.make_inbox_indexes(it baton.inboxes)
+create function baton_internal.make_inbox_indexes(it baton.inboxes)
 returns void
 language plpgsql
 as $$
 declare
-    terms baton.inbox_terms := baton.inbox_terms(it, '');
+    terms baton_internal.inbox_terms := baton_internal.inbox_terms(it, '');
 begin
-    perform baton.drop_inbox_objects(it, 'core', 'index');
-    perform baton.make_inbox_index(it, 'core', '_pending', '(available_at) where ' || terms.pending);
-    perform baton.make_inbox_index(it, 'core', '_dead', '(received_at) where ' || terms.dead);
-    perform baton.make_inbox_index(it, 'core', '_processed', '(processed_at) where ' || terms.done);
+    perform baton_internal.drop_inbox_objects(it, 'core', 'index');
+    perform baton_internal.make_inbox_index(it, 'core', '_pending', '(available_at) where ' || terms.pending);
+    perform baton_internal.make_inbox_index(it, 'core', '_dead', '(received_at) where ' || terms.dead);
+    perform baton_internal.make_inbox_index(it, 'core', '_processed', '(processed_at) where ' || terms.done);
 end
 $$;
-comment on function baton.make_inbox_indexes(baton.inboxes) is 'makes the partial indexes of a managed inbox';
+comment on function baton_internal.make_inbox_indexes(baton.inboxes) is 'makes the partial indexes of a managed inbox';
 
 -- Make a managed inbox's table. Room on the pages lets a lease be written beside its row without index entries.
-create function baton.make_inbox_table(schema_name text, table_name text)
+create function baton_internal.make_inbox_table(schema_name text, table_name text)
 returns regclass
 language plpgsql
 as $$
@@ -128,10 +128,10 @@ begin
     return format('%I.%I', schema_name, table_name)::regclass;
 end
 $$;
-comment on function baton.make_inbox_table(text, text) is 'creates the table of a managed inbox';
+comment on function baton_internal.make_inbox_table(text, text) is 'creates the table of a managed inbox';
 
 -- Refuse a number that makes no sense as a policy.
-create function baton.check_inbox_policy(max_retries int, retention_hours int)
+create function baton_internal.check_inbox_policy(max_retries int, retention_hours int)
 returns void
 language plpgsql immutable
 as $$
@@ -145,7 +145,7 @@ begin
     end if;
 end
 $$;
-comment on function baton.check_inbox_policy(int, int) is 'raises invalid_parameter_value for impossible policies';
+comment on function baton_internal.check_inbox_policy(int, int) is 'raises invalid_parameter_value for impossible policies';
 
 -- Create an inbox: its table, indexes and views. Returns its qualified name.
 create function baton.create_inbox(name text, schema text default null, max_retries int default 3, schedule text default '1s',
@@ -156,11 +156,11 @@ language plpgsql
 security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-    asked record := baton.parse_table_name(create_inbox.name, '');
+    asked record := baton_internal.parse_table_name(create_inbox.name, '');
     target text := coalesce(nullif(asked.schema_name, ''), create_inbox.schema, path[1]::text);
     it baton.inboxes;
 begin
-    perform baton.check_inbox_policy(create_inbox.max_retries, create_inbox.retention_hours);
+    perform baton_internal.check_inbox_policy(create_inbox.max_retries, create_inbox.retention_hours);
     if target is null or (asked.schema_name <> '' and create_inbox.schema <> asked.schema_name) then
         raise exception 'which schema should hold inbox "%"?', asked.table_name
             using errcode = 'invalid_parameter_value', hint = 'give one schema, in the name or as the second argument';
@@ -177,14 +177,14 @@ begin
                                received_at_column, event_type_column, source_column, aggregate_id_column, payload_column, headers_column,
                                trace_id_column, sequence_column, priority_column, max_retries, schedule, retention_hours,
                                with_dead_letter, with_stats)
-    values (target, asked.table_name, baton.make_inbox_table(target, asked.table_name), 'managed', 'event_id', 'processed_at',
+    values (target, asked.table_name, baton_internal.make_inbox_table(target, asked.table_name), 'managed', 'event_id', 'processed_at',
             'retry_count', 'error', 'received_at', 'event_type', 'source', 'aggregate_id', 'payload', 'headers', 'trace_id',
-            'sequence_num', 'priority', create_inbox.max_retries, baton.parse_schedule(create_inbox.schedule),
+            'sequence_num', 'priority', create_inbox.max_retries, baton_internal.parse_schedule(create_inbox.schedule),
             create_inbox.retention_hours, create_inbox.with_dead_letter, create_inbox.with_stats)
     returning * into it;
-    perform baton.make_inbox_triggers(it);
-    perform baton.make_inbox_indexes(it);
-    perform baton.make_inbox_views(it);
+    perform baton_internal.make_inbox_triggers(it);
+    perform baton_internal.make_inbox_indexes(it);
+    perform baton_internal.make_inbox_views(it);
     return format('%I.%I', it.schema_name, it.name);
 end
 $$;
@@ -192,26 +192,26 @@ comment on function baton.create_inbox(text, text, int, text, boolean, boolean, 
     'creates an inbox: table, indexes, views pending_, dlq_ and stats_';
 
 -- Make an inbox's views and indexes again after a change of what they select.
-create function baton.remake_inbox(it baton.inboxes)
+create function baton_internal.remake_inbox(it baton.inboxes)
 returns void
 language plpgsql
 as $$
 begin
-    perform baton.drop_inbox_objects(it, only_kind => 'view');
+    perform baton_internal.drop_inbox_objects(it, only_kind => 'view');
     if it.layout = 'managed' then
-        perform baton.make_inbox_indexes(it);
+        perform baton_internal.make_inbox_indexes(it);
     end if;
-    perform baton.make_inbox_views(it);
+    perform baton_internal.make_inbox_views(it);
     if it.ordering_enabled then
-        perform baton.make_inbox_ordering_indexes(it);
-        perform baton.make_inbox_ordering_views(it);
+        perform baton_internal.make_inbox_ordering_indexes(it);
+        perform baton_internal.make_inbox_ordering_views(it);
     elsif it.priority_tiers is not null then
-        perform baton.drop_inbox_objects(it, 'priority');
-        perform baton.make_inbox_priority_parts(it);
+        perform baton_internal.drop_inbox_objects(it, 'priority');
+        perform baton_internal.make_inbox_priority_parts(it);
     end if;
 end
 $$;
-comment on function baton.remake_inbox(baton.inboxes) is 'remakes the views and indexes of an inbox';
+comment on function baton_internal.remake_inbox(baton.inboxes) is 'remakes the views and indexes of an inbox';
 
 -- Change an inbox's policies; what is null stays.
 create function baton.alter_inbox(name text, max_retries int default null, schedule text default null, retention_hours int default null,
@@ -222,14 +222,14 @@ language plpgsql
 security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-    it baton.inboxes := baton.need_inbox(alter_inbox.name, path);
+    it baton.inboxes := baton_internal.need_inbox(alter_inbox.name, path);
     had_retries int := it.max_retries;
 begin
-    perform baton.check_inbox_policy(coalesce(alter_inbox.max_retries, it.max_retries), alter_inbox.retention_hours);
+    perform baton_internal.check_inbox_policy(coalesce(alter_inbox.max_retries, it.max_retries), alter_inbox.retention_hours);
     begin
         update baton.inboxes i
            set max_retries = coalesce(alter_inbox.max_retries, i.max_retries),
-               schedule = case when alter_inbox.schedule is null then i.schedule else baton.parse_schedule(alter_inbox.schedule) end,
+               schedule = case when alter_inbox.schedule is null then i.schedule else baton_internal.parse_schedule(alter_inbox.schedule) end,
                retention_hours = coalesce(alter_inbox.retention_hours, i.retention_hours),
                backoff_base = coalesce(alter_inbox.backoff_base, i.backoff_base),
                backoff_cap = coalesce(alter_inbox.backoff_cap, i.backoff_cap),
@@ -240,7 +240,7 @@ begin
             using errcode = 'invalid_parameter_value', hint = 'base is 0 or more, cap at least the base, jitter from 0 to 1';
     end;
     if it.max_retries <> had_retries then  -- the number is part of what the indexes and views select
-        perform baton.remake_inbox(it);
+        perform baton_internal.remake_inbox(it);
     end if;
 end
 $$;
@@ -254,7 +254,7 @@ language plpgsql
 security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-    it baton.inboxes := baton.find_inbox(drop_inbox.name, path);
+    it baton.inboxes := baton_internal.find_inbox(drop_inbox.name, path);
 begin
     if it.id is null then
         if if_exists then
@@ -263,15 +263,15 @@ begin
         raise exception 'inbox "%" does not exist', drop_inbox.name
             using errcode = 'undefined_object', hint = 'see select * from baton.inbox_status()';
     end if;
-    perform baton.drop_inbox_objects(it);
+    perform baton_internal.drop_inbox_objects(it);
     if drop_inbox.cascade and it.layout = 'managed' and it.relation::text !~ '^[0-9]' then
         execute format('drop table %s', it.relation);
     end if;
-    delete from baton.inbox_keys k where k.inbox = it.id;
+    delete from baton_internal.inbox_keys k where k.inbox = it.id;
     delete from baton.inboxes i where i.id = it.id;
     return true;
 end
 $$;
 comment on function baton.drop_inbox(text, boolean, boolean, name[]) is 'drops an inbox; its table only with cascade and only if baton made it';
 
-select baton.declare_privileges('execute', '{baton_operator}', '{create_inbox,alter_inbox,drop_inbox}');
+select baton_internal.declare_privileges('execute', '{baton_operator}', '{create_inbox,alter_inbox,drop_inbox}');

@@ -3,44 +3,44 @@
 insert into baton.setting_defaults (name, value, kind, description) values
     ('inbox_gap_alert_delay_seconds', '5', 'integer', 'a missing sequence younger than this is not reported yet');
 
-create table baton.inbox_dead_letters (
+create table baton_internal.inbox_dead_letters (
     inbox      int         not null references baton.inboxes on delete cascade,
     event_id   text        not null,
     noticed_at timestamptz not null default clock_timestamp(),
     primary key (inbox, event_id)
 );
-comment on table baton.inbox_dead_letters is 'dead letters that maintenance has seen, and when';
+comment on table baton_internal.inbox_dead_letters is 'dead letters that maintenance has seen, and when';
 
-create table baton.inbox_gaps (
+create table baton_internal.inbox_gaps (
     inbox      int         not null references baton.inboxes on delete cascade,
     aggregate  text        not null,
     expected   bigint      not null,
     noticed_at timestamptz not null default clock_timestamp(),
     primary key (inbox, aggregate, expected)
 );
-comment on table baton.inbox_gaps is 'missing sequences that maintenance has reported, and when';
+comment on table baton_internal.inbox_gaps is 'missing sequences that maintenance has reported, and when';
 
 -- Delete a batch of processed messages that are past their retention. Their ids are remembered.
-create function baton.drain_inbox(it baton.inboxes, batch int)
+create function baton_internal.drain_inbox(it baton.inboxes, batch int)
 returns bigint
 language plpgsql
 as $$
 declare
-    hours int := baton.inbox_retention_hours(it);
+    hours int := baton_internal.inbox_retention_hours(it);
     expired text;
     drained bigint;
 begin
     if it.layout = 'processed_events' then
-        expired := 't.expires_at <= clock_timestamp()' || baton.inbox_group_condition(it, 't.');
+        expired := 't.expires_at <= clock_timestamp()' || baton_internal.inbox_group_condition(it, 't.');
     elsif hours is null then
         return 0;
     else
-        expired := format('%s and t.%I < clock_timestamp() - make_interval(hours => %s)', (baton.inbox_terms(it)).done, it.processed_at_column, hours);
+        expired := format('%s and t.%I < clock_timestamp() - make_interval(hours => %s)', (baton_internal.inbox_terms(it)).done, it.processed_at_column, hours);
     end if;
     -- Rows that somebody holds wait for the next run: a drain must not stand in a receiver's way, nor in a circle with it.
     execute format('with old as materialized (select t.%4$I as id from %1$s t where %2$s order by t.%3$I limit $1 for update skip locked),'
                    ' gone as (delete from %1$s t where t.%4$I = any (array(select o.id from old o)) and %2$s returning t.%4$I::text as id),'
-                   ' remembered as (insert into baton.inbox_keys (inbox, event_id) select %5$s, g.id from gone g where %6$L'
+                   ' remembered as (insert into baton_internal.inbox_keys (inbox, event_id) select %5$s, g.id from gone g where %6$L'
                    ' on conflict do nothing)'
                    ' select count(*) from gone', it.relation, expired, it.processed_at_column, it.id_column, it.id,
                    it.layout not in ('managed', 'processed_events')) into drained using batch;
@@ -48,24 +48,24 @@ begin
     return drained;
 end
 $$;
-comment on function baton.drain_inbox(baton.inboxes, int) is 'deletes a batch of processed messages past their retention';
+comment on function baton_internal.drain_inbox(baton.inboxes, int) is 'deletes a batch of processed messages past their retention';
 
 -- Notice dead letters: report new ones, one by one up to a cap and the rest in sum; forget those that are dead no more.
-create function baton.notice_inbox_dead_letters(it baton.inboxes)
+create function baton_internal.notice_inbox_dead_letters(it baton.inboxes)
 returns bigint
 language plpgsql
 as $$
 declare
-    terms baton.inbox_terms := baton.inbox_terms(it);
+    terms baton_internal.inbox_terms := baton_internal.inbox_terms(it);
     cap int := baton.setting('inbox_dlq_alert_max_per_refresh')::int;
     inbox_name text := format('%I.%I', it.schema_name, it.name);
     letter record;
     fresh text[];
 begin
-    execute format('delete from baton.inbox_dead_letters d where d.inbox = %s and not exists'
+    execute format('delete from baton_internal.inbox_dead_letters d where d.inbox = %s and not exists'
                    ' (select 1 from %s t where t.%I = d.event_id::%s and %s)', it.id, it.relation, it.id_column, terms.id_type, terms.dead);
-    execute format('with fresh as (insert into baton.inbox_dead_letters (inbox, event_id) select %1$s, %2$s from %3$s t where %4$s and not exists'
-                   ' (select 1 from baton.inbox_dead_letters d where d.inbox = %1$s and d.event_id = %2$s) order by t.%5$I returning event_id)'
+    execute format('with fresh as (insert into baton_internal.inbox_dead_letters (inbox, event_id) select %1$s, %2$s from %3$s t where %4$s and not exists'
+                   ' (select 1 from baton_internal.inbox_dead_letters d where d.inbox = %1$s and d.event_id = %2$s) order by t.%5$I returning event_id)'
                    ' select array_agg(event_id) from fresh', it.id, terms.id, it.relation, terms.dead, it.received_at_column) into fresh;
     if fresh is null or not it.with_dead_letter then
         return coalesce(cardinality(fresh), 0);
@@ -73,44 +73,44 @@ begin
     for letter in execute format('select %1$s as id, %2$s as event_type, %3$s as error, %4$s as retries, %5$s as aggregate from %6$s t where t.%7$I = any ($1::%8$s[]) %9$s',
                                  terms.id, coalesce(format('t.%I', it.event_type_column), 'null::text'), coalesce(format('t.%I', it.error_column), 'null::text'),
                                  terms.retries, coalesce(format('t.%I', it.aggregate_id_column), 'null::text'), it.relation, it.id_column, terms.id_type,
-                                 baton.inbox_group_condition(it, 't.')) using fresh[1:cap]
+                                 baton_internal.inbox_group_condition(it, 't.')) using fresh[1:cap]
     loop
-        perform baton.alert('inbox_dlq_message', inbox_name, jsonb_build_object('event_id', left(letter.id, 500), 'event_type', letter.event_type,
+        perform baton_internal.alert('inbox_dlq_message', inbox_name, jsonb_build_object('event_id', left(letter.id, 500), 'event_type', letter.event_type,
                             'error', left(letter.error, 500), 'retry_count', letter.retries, 'aggregate_id', left(letter.aggregate::text, 500)));
     end loop;
     if cardinality(fresh) > cap then
-        perform baton.alert('inbox_dlq_batch', inbox_name, jsonb_build_object('count', cardinality(fresh) - cap, 'total', cardinality(fresh)));
+        perform baton_internal.alert('inbox_dlq_batch', inbox_name, jsonb_build_object('count', cardinality(fresh) - cap, 'total', cardinality(fresh)));
     end if;
     return cardinality(fresh);
 end
 $$;
-comment on function baton.notice_inbox_dead_letters(baton.inboxes) is 'alerts about new dead letters, capped';
+comment on function baton_internal.notice_inbox_dead_letters(baton.inboxes) is 'alerts about new dead letters, capped';
 
 -- Delete a batch of dead letters past their own retention; 0 keeps them. Their ids are remembered.
-create function baton.drain_inbox_dead_letters(it baton.inboxes, batch int)
+create function baton_internal.drain_inbox_dead_letters(it baton.inboxes, batch int)
 returns bigint
 language plpgsql
 as $$
 declare
-    terms baton.inbox_terms := baton.inbox_terms(it);
+    terms baton_internal.inbox_terms := baton_internal.inbox_terms(it);
     hours int := baton.setting('inbox_dlq_retention_hours')::int;
     dropped bigint;
 begin
     if hours = 0 then
         return 0;
     end if;
-    execute format('with gone as (delete from %1$s t where t.%4$I = any (array(select d.event_id::%5$s from baton.inbox_dead_letters d'
-                   ' where d.inbox = %2$s and d.noticed_at < clock_timestamp() - make_interval(hours => %3$s) limit $1)) and %6$s returning %7$s as id), remembered as (insert into baton.inbox_keys (inbox, event_id)'
+    execute format('with gone as (delete from %1$s t where t.%4$I = any (array(select d.event_id::%5$s from baton_internal.inbox_dead_letters d'
+                   ' where d.inbox = %2$s and d.noticed_at < clock_timestamp() - make_interval(hours => %3$s) limit $1)) and %6$s returning %7$s as id), remembered as (insert into baton_internal.inbox_keys (inbox, event_id)'
                    ' select %2$s, g.id from gone g where %8$L on conflict do nothing) select count(*) from gone',
                    it.relation, it.id, hours, it.id_column, terms.id_type, terms.dead, terms.id, it.layout <> 'managed') into dropped using batch;
     return dropped;
 end
 $$;
-comment on function baton.drain_inbox_dead_letters(baton.inboxes, int) is 'deletes dead letters past their retention';
+comment on function baton_internal.drain_inbox_dead_letters(baton.inboxes, int) is 'deletes dead letters past their retention';
 
 -- Report sequences that are missing for long enough and were not reported; make dead letters of messages that came
 -- after their sequence was passed.
-create function baton.notice_inbox_gaps(it baton.inboxes)
+create function baton_internal.notice_inbox_gaps(it baton.inboxes)
 returns bigint
 language plpgsql
 as $$
@@ -120,39 +120,39 @@ declare
     gaps bigint := 0;
     gap record;
 begin
-    execute format('with recursive %1$s select baton.bury_inbox_messages(i, h.aggregate, s.last_sequence, ''its sequence had been passed when it came'')'
-                   ' from heads h join baton.inbox_sequences s on s.inbox = %2$s and s.aggregate = h.aggregate'
+    execute format('with recursive %1$s select baton_internal.bury_inbox_messages(i, h.aggregate, s.last_sequence, ''its sequence had been passed when it came'')'
+                   ' from heads h join baton_internal.inbox_sequences s on s.inbox = %2$s and s.aggregate = h.aggregate'
                    ' join baton.inboxes i on i.id = %2$s where exists (select 1 from %3$s t where %4$s and hashtextextended(t.%5$I::text, 0) = h.h'
                    ' and t.%5$I::text = h.aggregate and t.%6$I <= s.last_sequence and %7$s)',
-                   baton.inbox_heads_sql(it, 'heads'), it.id, it.relation, baton.inbox_ordered_condition(it, 't.'), it.aggregate_id_column,
-                   it.sequence_column, (baton.inbox_terms(it)).pending);
+                   baton_internal.inbox_heads_sql(it, 'heads'), it.id, it.relation, baton_internal.inbox_ordered_condition(it, 't.'), it.aggregate_id_column,
+                   it.sequence_column, (baton_internal.inbox_terms(it)).pending);
     for gap in execute format($query$
         with missing as materialized (%1$s), closed as (
-            delete from baton.inbox_gaps g where g.inbox = %2$s
+            delete from baton_internal.inbox_gaps g where g.inbox = %2$s
                and not exists (select 1 from missing m where m.aggregate = g.aggregate and m.expected = g.expected)
         ), fresh as (
-            insert into baton.inbox_gaps (inbox, aggregate, expected) select %2$s, m.aggregate, m.expected from missing m where m.gap_age_sec >= %3$s
+            insert into baton_internal.inbox_gaps (inbox, aggregate, expected) select %2$s, m.aggregate, m.expected from missing m where m.gap_age_sec >= %3$s
             on conflict do nothing returning aggregate, expected
         )
         select m.* from fresh f join missing m on m.aggregate = f.aggregate and m.expected = f.expected order by m.gap_age_sec desc$query$,
-        baton.inbox_gaps_query(it), it.id, baton.setting('inbox_gap_alert_delay_seconds')::int)
+        baton_internal.inbox_gaps_query(it), it.id, baton.setting('inbox_gap_alert_delay_seconds')::int)
     loop
         gaps := gaps + 1;
         if gaps <= cap then
-            perform baton.alert('inbox_ordering_gap', inbox_name, jsonb_build_object('aggregate', left(gap.aggregate, 500), 'expected', gap.expected,
+            perform baton_internal.alert('inbox_ordering_gap', inbox_name, jsonb_build_object('aggregate', left(gap.aggregate, 500), 'expected', gap.expected,
                                 'found', gap.found, 'gap_age_sec', round(gap.gap_age_sec)));
         end if;
     end loop;
     if gaps > cap then
-        perform baton.alert('inbox_ordering_gap', inbox_name, jsonb_build_object('more', gaps - cap));
+        perform baton_internal.alert('inbox_ordering_gap', inbox_name, jsonb_build_object('more', gaps - cap));
     end if;
     return gaps;
 end
 $$;
-comment on function baton.notice_inbox_gaps(baton.inboxes) is 'alerts about new gaps of an ordered inbox';
+comment on function baton_internal.notice_inbox_gaps(baton.inboxes) is 'alerts about new gaps of an ordered inbox';
 
 -- Delete leases and replay marks of messages whose rows are gone.
-create function baton.sweep_inbox_leftovers(it baton.inboxes)
+create function baton_internal.sweep_inbox_leftovers(it baton.inboxes)
 returns void
 language plpgsql
 as $$
@@ -160,31 +160,31 @@ declare
     leftover text;
 begin
     foreach leftover in array '{inbox_work,inbox_replays}'::text[] loop
-        execute format('delete from baton.%I w where w.inbox = %s and not exists (select 1 from %s t where t.%I = w.event_id::%s%s)',
-                       leftover, it.id, it.relation, it.id_column, baton.inbox_column_type(it, it.id_column), baton.inbox_group_condition(it, 't.'));
+        execute format('delete from baton_internal.%I w where w.inbox = %s and not exists (select 1 from %s t where t.%I = w.event_id::%s%s)',
+                       leftover, it.id, it.relation, it.id_column, baton_internal.inbox_column_type(it, it.id_column), baton_internal.inbox_group_condition(it, 't.'));
     end loop;
 end
 $$;
-comment on function baton.sweep_inbox_leftovers(baton.inboxes) is 'deletes leases and marks of messages that are gone';
+comment on function baton_internal.sweep_inbox_leftovers(baton.inboxes) is 'deletes leases and marks of messages that are gone';
 
 -- Delete a batch of remembered ids and of duplicate counts that are past their time.
-create function baton.forget_inbox_keys(batch int)
+create function baton_internal.forget_inbox_keys(batch int)
 returns bigint
 language plpgsql
 as $$
 declare
     forgotten bigint;
 begin
-    delete from baton.inbox_keys k using (
-        select o.ctid from baton.inbox_keys o
+    delete from baton_internal.inbox_keys k using (
+        select o.ctid from baton_internal.inbox_keys o
          where o.recorded_at < now() - make_interval(hours => baton.setting('inbox_dedup_retention_hours')::int) limit batch) o
      where k.ctid = o.ctid;
     get diagnostics forgotten = row_count;
-    delete from baton.inbox_duplicates d where d.at < now() - interval '1 hour';
+    delete from baton_internal.inbox_duplicates d where d.at < now() - interval '1 hour';
     return forgotten;
 end
 $$;
-comment on function baton.forget_inbox_keys(int) is 'deletes ids that need not be recognised any more';
+comment on function baton_internal.forget_inbox_keys(int) is 'deletes ids that need not be recognised any more';
 
 -- Do one round of maintenance for every inbox; `more` says that another round has work. One inbox in trouble does not stop the others.
 create function baton.run_inbox_maintenance()
@@ -203,14 +203,14 @@ begin
         inbox := format('%I.%I', it.schema_name, it.name);
         drained := 0; dead_noticed := 0; dead_dropped := 0; gaps_noticed := 0; problem := null;
         begin
-            perform baton.need_inbox(inbox, '{}');
-            drained := baton.drain_inbox(it, batch);
+            perform baton_internal.need_inbox(inbox, '{}');
+            drained := baton_internal.drain_inbox(it, batch);
             if it.layout <> 'processed_events' then
-                dead_noticed := baton.notice_inbox_dead_letters(it);
-                dead_dropped := baton.drain_inbox_dead_letters(it, batch);
-                perform baton.sweep_inbox_leftovers(it);
+                dead_noticed := baton_internal.notice_inbox_dead_letters(it);
+                dead_dropped := baton_internal.drain_inbox_dead_letters(it, batch);
+                perform baton_internal.sweep_inbox_leftovers(it);
                 if it.ordering_enabled then
-                    gaps_noticed := baton.notice_inbox_gaps(it);
+                    gaps_noticed := baton_internal.notice_inbox_gaps(it);
                 end if;
             end if;
         exception when others then
@@ -220,10 +220,10 @@ begin
         more := drained >= batch or dead_dropped >= batch;
         return next;
     end loop;
-    perform baton.forget_inbox_keys(batch);
+    perform baton_internal.forget_inbox_keys(batch);
 end
 $$;
 comment on function baton.run_inbox_maintenance() is 'drains, forgets, and alerts for every inbox; one batch per call';
 
-select baton.declare_privileges('execute', '{baton_operator,baton_relay}', '{run_inbox_maintenance}');
-select baton.declare_privileges('select', '{baton_operator,baton_viewer,baton_relay}', '{inbox_dead_letters,inbox_gaps}');
+select baton_internal.declare_privileges('execute', '{baton_operator,baton_relay}', '{run_inbox_maintenance}');
+select baton_internal.declare_privileges('select', '{baton_operator,baton_viewer,baton_relay}', '{inbox_dead_letters,inbox_gaps}');

@@ -2,7 +2,7 @@
 -- What was processed last is a row per aggregate, moved in the transaction that finishes a message, so that
 -- neither offering nor looking for gaps reads processed messages.
 
-create table baton.inbox_sequences (
+create table baton_internal.inbox_sequences (
     inbox         int    not null references baton.inboxes on delete cascade,
     aggregate     text   not null,
     last_sequence bigint not null,
@@ -10,29 +10,29 @@ create table baton.inbox_sequences (
     leased_until  timestamptz,
     primary key (inbox, aggregate)
 ) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000);
-comment on table baton.inbox_sequences is 'last processed sequence per aggregate of an ordered inbox, and who is at work on it';
+comment on table baton_internal.inbox_sequences is 'last processed sequence per aggregate of an ordered inbox, and who is at work on it';
 
 -- Messages at or below the last sequence that an operator wants handled all the same.
-create table baton.inbox_replays (
+create table baton_internal.inbox_replays (
     inbox    int  not null references baton.inboxes on delete cascade,
     event_id text not null,
     primary key (inbox, event_id)
 );
-comment on table baton.inbox_replays is 'messages of ordered inboxes that are offered out of turn';
+comment on table baton_internal.inbox_replays is 'messages of ordered inboxes that are offered out of turn';
 
 -- Write the condition for unfinished messages that have a place in a sequence.
-create function baton.inbox_ordered_condition(it baton.inboxes, prefix text)
+create function baton_internal.inbox_ordered_condition(it baton.inboxes, prefix text)
 returns text
 language sql stable
 as $$
-    select format('%s and %s%I is not null and %2$s%4$I is not null', (baton.inbox_terms(it, prefix)).unfinished, prefix,
+    select format('%s and %s%I is not null and %2$s%4$I is not null', (baton_internal.inbox_terms(it, prefix)).unfinished, prefix,
                   it.aggregate_id_column, it.sequence_column)
 $$;
-comment on function baton.inbox_ordered_condition(baton.inboxes, text) is 'SQL for unfinished messages with aggregate and sequence';
+comment on function baton_internal.inbox_ordered_condition(baton.inboxes, text) is 'SQL for unfinished messages with aggregate and sequence';
 
 -- Write a walk over the aggregates that have unfinished messages: one index probe each, however many messages they
 -- have. Aggregates come in the order of their hash, from `first` on, and below `until`.
-create function baton.inbox_heads_sql(it baton.inboxes, name text, first text default null, until text default null)
+create function baton_internal.inbox_heads_sql(it baton.inboxes, name text, first text default null, until text default null)
 returns text
 language sql stable
 as $$
@@ -45,30 +45,30 @@ as $$
         coalesce('and ' || hashed || ' < ' || until, ''))
       from (select format('hashtextextended(t.%I::text, 0)', it.aggregate_id_column) as hashed,
                    format('t.%I::text', it.aggregate_id_column) as aggregate,
-                   baton.inbox_ordered_condition(it, 't.') as unfinished) v
+                   baton_internal.inbox_ordered_condition(it, 't.') as unfinished) v
 $$;
-comment on function baton.inbox_heads_sql(baton.inboxes, text, text, text) is 'recursive query over aggregates with unfinished messages';
+comment on function baton_internal.inbox_heads_sql(baton.inboxes, text, text, text) is 'recursive query over aggregates with unfinished messages';
 
 -- Write how an ordered inbox picks: messages without a place in a sequence (up to half of the batch), replayed ones,
 -- and the next one of each aggregate. The walk over aggregates starts at a random one, so that none is served
 -- before the others for ever and workers do not meet. The row in inbox_sequences decides who works on an aggregate.
 -- Rows that another transaction holds are passed over; only the first claim of a new aggregate can be waited for.
-create function baton.inbox_pick_ordered_sql(it baton.inboxes, terms baton.inbox_terms)
+create function baton_internal.inbox_pick_ordered_sql(it baton.inboxes, terms baton_internal.inbox_terms)
 returns text
 language sql volatile
 as $$
-    select baton.inbox_heads_sql(it, 'heads_after', v.start) || ', ' || baton.inbox_heads_sql(it, 'heads_before', until => v.start)
+    select baton_internal.inbox_heads_sql(it, 'heads_after', v.start) || ', ' || baton_internal.inbox_heads_sql(it, 'heads_before', until => v.start)
         || format($query$, free as materialized (
             select %1$s as id, %2$s as due from %3$s where %4$s and (t.%5$I is null or t.%6$I is null)
              order by %2$s limit ($5 + 1) / 2 for no key update of t skip locked
         ), again as materialized (
-            select %1$s as id, %2$s as due, t.%5$I::text as aggregate, t.%6$I as sequence from baton.inbox_replays r
+            select %1$s as id, %2$s as due, t.%5$I::text as aggregate, t.%6$I as sequence from baton_internal.inbox_replays r
               cross join %3$s where r.inbox = %9$s and t.%7$I = r.event_id::%8$s and %4$s
              order by %2$s limit $5 for no key update of t skip locked
         ), next as materialized (
             select m.id, m.due, m.aggregate, m.sequence
               from (select * from heads_after union all select * from heads_before) h
-              left join lateral (select s.last_sequence, s.leased_until from baton.inbox_sequences s
+              left join lateral (select s.last_sequence, s.leased_until from baton_internal.inbox_sequences s
                                   where s.inbox = %9$s and s.aggregate = h.aggregate limit 1) s on true
               cross join lateral (
                 select %1$s as id, %2$s as due, t.%5$I::text as aggregate, t.%6$I as sequence from %3$s
@@ -80,41 +80,41 @@ as $$
             select c.* from (select f.id, f.due, null::text as aggregate, null::bigint as sequence from free f
                              union all select * from again union all select * from next) c limit $5
         ), idle as materialized (
-            select s.aggregate from chosen c join baton.inbox_sequences s on s.inbox = %9$s and s.aggregate = c.aggregate
+            select s.aggregate from chosen c join baton_internal.inbox_sequences s on s.inbox = %9$s and s.aggregate = c.aggregate
                for no key update of s skip locked
         ), secured as (
-            insert into baton.inbox_sequences as s (inbox, aggregate, last_sequence, event_id, leased_until)
+            insert into baton_internal.inbox_sequences as s (inbox, aggregate, last_sequence, event_id, leased_until)
             select distinct on (c.aggregate) %9$s, c.aggregate, c.sequence - 1, c.id, $4 from chosen c
              where c.aggregate in (select i.aggregate from idle i)
-                or not exists (select 1 from baton.inbox_sequences s where s.inbox = %9$s and s.aggregate = c.aggregate) and c.aggregate is not null
+                or not exists (select 1 from baton_internal.inbox_sequences s where s.inbox = %9$s and s.aggregate = c.aggregate) and c.aggregate is not null
              order by c.aggregate, c.sequence
             on conflict (inbox, aggregate) do update set event_id = excluded.event_id, leased_until = $4
              where (s.leased_until is null or s.leased_until <= $1)
                and (s.last_sequence = excluded.last_sequence
-                    or exists (select 1 from baton.inbox_replays r where r.inbox = s.inbox and r.event_id = excluded.event_id))
+                    or exists (select 1 from baton_internal.inbox_replays r where r.inbox = s.inbox and r.event_id = excluded.event_id))
             returning s.event_id
         ), picked as materialized (
             select c.id, c.due from chosen c where c.aggregate is null or c.id in (select s.event_id from secured s)
-        )$query$, terms.id, terms.due, baton.inbox_source(it, terms), baton.inbox_ready_condition(it, terms),
+        )$query$, terms.id, terms.due, baton_internal.inbox_source(it, terms), baton_internal.inbox_ready_condition(it, terms),
         it.aggregate_id_column, it.sequence_column, it.id_column, terms.id_type, it.id)
       from (select quote_literal(hashtextextended(random()::text, 0)) || '::bigint' as start) v
 $$;
-comment on function baton.inbox_pick_ordered_sql(baton.inboxes, baton.inbox_terms) is 'query that picks the next message of each aggregate';
+comment on function baton_internal.inbox_pick_ordered_sql(baton.inboxes, baton_internal.inbox_terms) is 'query that picks the next message of each aggregate';
 
 -- Let go of aggregates whose message was failed or given back, or hold them for longer.
-create function baton.settle_inbox_sequences(it baton.inboxes, event_ids text[], leased_until timestamptz)
+create function baton_internal.settle_inbox_sequences(it baton.inboxes, event_ids text[], leased_until timestamptz)
 returns void
 language sql
 as $$
-    update baton.inbox_sequences s
+    update baton_internal.inbox_sequences s
        set leased_until = settle_inbox_sequences.leased_until, event_id = case when settle_inbox_sequences.leased_until is not null then s.event_id end
      where s.inbox = it.id and s.event_id = any (event_ids)
 $$;
-comment on function baton.settle_inbox_sequences(baton.inboxes, text[], timestamptz) is 'moves or ends the lease on the messages'' aggregates';
+comment on function baton_internal.settle_inbox_sequences(baton.inboxes, text[], timestamptz) is 'moves or ends the lease on the messages'' aggregates';
 
 -- Make the trigger that moves an aggregate on when its message is finished, by complete() or by a plain update, and
 -- refuses to finish one before its turn.
-create function baton.make_inbox_ordering_trigger(it baton.inboxes)
+create function baton_internal.make_inbox_ordering_trigger(it baton.inboxes)
 returns void
 language plpgsql
 as $$
@@ -122,60 +122,60 @@ declare
     advance name := format('inbox_%s_advance', it.id);
 begin
     execute format($ddl$
-        create function baton.%1$I() returns trigger language plpgsql
+        create function baton_internal.%1$I() returns trigger language plpgsql
         security definer set search_path = pg_catalog, pg_temp
         as $body$
         declare
             last bigint;
         begin
-            insert into baton.inbox_sequences as s (inbox, aggregate, last_sequence) select %2$s, new.%3$I::text, 1 where new.%4$I = 1
+            insert into baton_internal.inbox_sequences as s (inbox, aggregate, last_sequence) select %2$s, new.%3$I::text, 1 where new.%4$I = 1
             on conflict do nothing;
             if found then
                 return null;
             end if;
-            update baton.inbox_sequences s set last_sequence = new.%4$I, event_id = null, leased_until = null
+            update baton_internal.inbox_sequences s set last_sequence = new.%4$I, event_id = null, leased_until = null
              where s.inbox = %2$s and s.aggregate = new.%3$I::text and s.last_sequence = new.%4$I - 1;
             if found then
                 return null;
             end if;
-            select s.last_sequence into last from baton.inbox_sequences s where s.inbox = %2$s and s.aggregate = new.%3$I::text;
+            select s.last_sequence into last from baton_internal.inbox_sequences s where s.inbox = %2$s and s.aggregate = new.%3$I::text;
             if new.%4$I > coalesce(last, 0) then
                 raise exception 'message %% of aggregate "%%" cannot be finished before %%', new.%4$I, new.%3$I, coalesce(last, 0) + 1
                     using errcode = 'object_not_in_prerequisite_state', table = tg_table_name,
                           hint = 'finish messages in sequence, or skip with baton.advance_inbox_sequence()';
             end if;
-            delete from baton.inbox_replays r where r.inbox = %2$s and r.event_id = new.%5$I::text;
-            update baton.inbox_sequences s set event_id = null, leased_until = null
+            delete from baton_internal.inbox_replays r where r.inbox = %2$s and r.event_id = new.%5$I::text;
+            update baton_internal.inbox_sequences s set event_id = null, leased_until = null
              where s.inbox = %2$s and s.aggregate = new.%3$I::text and s.event_id = new.%5$I::text;
             return null;
         end
         $body$ $ddl$, advance, it.id, it.aggregate_id_column, it.sequence_column, it.id_column);
-    execute format('revoke all on function baton.%I() from public', advance);
-    execute format('comment on function baton.%I() is %L', advance, 'moves aggregates of inbox ' || it.name || ' on');
+    execute format('revoke all on function baton_internal.%I() from public', advance);
+    execute format('comment on function baton_internal.%I() is %L', advance, 'moves aggregates of inbox ' || it.name || ' on');
     execute format('create trigger %I after update of %I on %s for each row when (old.%2$I is null and new.%2$I is not null'
-                   ' and new.%4$I is not null and new.%5$I is not null%6$s) execute function baton.%7$I()',
+                   ' and new.%4$I is not null and new.%5$I is not null%6$s) execute function baton_internal.%7$I()',
                    'baton_advance_' || it.id, it.processed_at_column, it.relation, it.aggregate_id_column, it.sequence_column,
-                   baton.inbox_group_condition(it, 'new.'), advance);
-    perform baton.note_inbox_object(it.id, 'ordering', 'function', 'baton', advance);
-    perform baton.note_inbox_object(it.id, 'ordering', 'trigger', it.schema_name, 'baton_advance_' || it.id);
+                   baton_internal.inbox_group_condition(it, 'new.'), advance);
+    perform baton_internal.note_inbox_object(it.id, 'ordering', 'function', 'baton_internal', advance);
+    perform baton_internal.note_inbox_object(it.id, 'ordering', 'trigger', it.schema_name, 'baton_advance_' || it.id);
 end
 $$;
-comment on function baton.make_inbox_ordering_trigger(baton.inboxes) is 'makes the trigger that keeps inbox_sequences';
+comment on function baton_internal.make_inbox_ordering_trigger(baton.inboxes) is 'makes the trigger that keeps inbox_sequences';
 
 -- Make next_<inbox> and gaps_<inbox>.
-create function baton.make_inbox_ordering_views(it baton.inboxes)
+create function baton_internal.make_inbox_ordering_views(it baton.inboxes)
 returns void
 language plpgsql
 as $$
 declare
-    terms baton.inbox_terms := baton.inbox_terms(it);
+    terms baton_internal.inbox_terms := baton_internal.inbox_terms(it);
 begin
-    perform baton.make_inbox_view(it, 'ordering', 'next_', '', format('the next message of each aggregate of inbox %s', it.name),
-        format('with recursive %1$s select t.* from heads h left join baton.inbox_sequences s on s.inbox = %2$s and s.aggregate = h.aggregate'
+    perform baton_internal.make_inbox_view(it, 'ordering', 'next_', '', format('the next message of each aggregate of inbox %s', it.name),
+        format('with recursive %1$s select t.* from heads h left join baton_internal.inbox_sequences s on s.inbox = %2$s and s.aggregate = h.aggregate'
                ' cross join lateral (select t.* from %3$s t where hashtextextended(t.%4$I::text, 0) = h.h and t.%4$I::text = h.aggregate'
                ' and t.%5$I = coalesce(s.last_sequence, 0) + 1 and %6$s order by %7$s limit 1) t',
-               baton.inbox_heads_sql(it, 'heads'), it.id, it.relation, it.aggregate_id_column, it.sequence_column, terms.pending, terms.id));
-    perform baton.make_inbox_view(it, 'ordering', 'gaps_', '', format('sequences missing from inbox %s', it.name), baton.inbox_gaps_query(it));
+               baton_internal.inbox_heads_sql(it, 'heads'), it.id, it.relation, it.aggregate_id_column, it.sequence_column, terms.pending, terms.id));
+    perform baton_internal.make_inbox_view(it, 'ordering', 'gaps_', '', format('sequences missing from inbox %s', it.name), baton_internal.inbox_gaps_query(it));
 end
 $$;
-comment on function baton.make_inbox_ordering_views(baton.inboxes) is 'makes the next_ and gaps_ views';
+comment on function baton_internal.make_inbox_ordering_views(baton.inboxes) is 'makes the next_ and gaps_ views';

@@ -2,7 +2,7 @@
 -- the earliest due first: urgent tiers overtake, but no message waits for ever behind newer ones.
 
 -- Read the tiers: [{"name": "critical", "min": 1, "max": 2, "schedule": "1s"}, ...], the last takes what no other covers.
-create function baton.parse_inbox_tiers(tiers jsonb)
+create function baton_internal.parse_inbox_tiers(tiers jsonb)
 returns table (place bigint, name text, low bigint, high bigint, schedule interval)
 language plpgsql immutable
 as $$
@@ -24,15 +24,15 @@ begin
         name := tier.body ->> 'name';
         low := (tier.body ->> 'min')::numeric::bigint;
         high := (tier.body ->> 'max')::numeric::bigint;
-        schedule := baton.parse_schedule(tier.body ->> 'schedule');
+        schedule := baton_internal.parse_schedule(tier.body ->> 'schedule');
         return next;
     end loop;
 end
 $$;
-comment on function baton.parse_inbox_tiers(jsonb) is 'tiers as rows; raises invalid_parameter_value for what is not a tier';
+comment on function baton_internal.parse_inbox_tiers(jsonb) is 'tiers as rows; raises invalid_parameter_value for what is not a tier';
 
 -- Refuse tiers that share a name or a priority.
-create function baton.check_inbox_tiers(tiers jsonb)
+create function baton_internal.check_inbox_tiers(tiers jsonb)
 returns void
 language plpgsql immutable
 as $$
@@ -40,7 +40,7 @@ declare
     clash record;
 begin
     select a.name as one, b.name as other into clash
-      from baton.parse_inbox_tiers(tiers) a join baton.parse_inbox_tiers(tiers) b
+      from baton_internal.parse_inbox_tiers(tiers) a join baton_internal.parse_inbox_tiers(tiers) b
         on a.place < b.place and (a.name = b.name or (a.low <= b.high and b.low <= a.high)) limit 1;
     if found then
         raise exception 'tiers "%" and "%" overlap', clash.one, clash.other
@@ -48,10 +48,10 @@ begin
     end if;
 end
 $$;
-comment on function baton.check_inbox_tiers(jsonb) is 'raises invalid_parameter_value for overlapping tiers';
+comment on function baton_internal.check_inbox_tiers(jsonb) is 'raises invalid_parameter_value for overlapping tiers';
 
 -- Write when a message is due, as a time since a fixed day: that is immutable, so it can be indexed.
-create function baton.inbox_priority_due(it baton.inboxes, available text, prefix text)
+create function baton_internal.inbox_priority_due(it baton.inboxes, available text, prefix text)
 returns text
 language sql stable
 as $$
@@ -59,22 +59,22 @@ as $$
                   coalesce(string_agg(format(' when %s%I between %s and %s then interval %L', prefix, it.priority_column, t.low, t.high, t.schedule),
                                       '' order by t.place) filter (where t.place < c.tiers), ' when false then interval ''0'''),
                   max(t.schedule) filter (where t.place = c.tiers))
-      from baton.parse_inbox_tiers(it.priority_tiers) t, (select jsonb_array_length(it.priority_tiers) as tiers) c
+      from baton_internal.parse_inbox_tiers(it.priority_tiers) t, (select jsonb_array_length(it.priority_tiers) as tiers) c
 $$;
-comment on function baton.inbox_priority_due(baton.inboxes, text, text) is 'SQL for the due time of a message';
+comment on function baton_internal.inbox_priority_due(baton.inboxes, text, text) is 'SQL for the due time of a message';
 
 -- Write the condition that ends a scan by due time where nothing available can follow.
-create function baton.inbox_due_bound(it baton.inboxes, terms baton.inbox_terms)
+create function baton_internal.inbox_due_bound(it baton.inboxes, terms baton_internal.inbox_terms)
 returns text
 language sql stable
 as $$
     select format(' and %s <= ($1 - timestamptz ''2000-01-01 00:00:00+00'') + interval %L', terms.due, max(t.schedule))
-      from baton.parse_inbox_tiers(it.priority_tiers) t
+      from baton_internal.parse_inbox_tiers(it.priority_tiers) t
 $$;
-comment on function baton.inbox_due_bound(baton.inboxes, baton.inbox_terms) is 'SQL for messages that may be available';
+comment on function baton_internal.inbox_due_bound(baton.inboxes, baton_internal.inbox_terms) is 'SQL for messages that may be available';
 
 -- Write the condition for the messages of a tier. Each message is in exactly one.
-create function baton.inbox_tier_condition(it baton.inboxes, tier text, prefix text default 't.')
+create function baton_internal.inbox_tier_condition(it baton.inboxes, tier text, prefix text default 't.')
 returns text
 language plpgsql stable
 as $$
@@ -89,36 +89,36 @@ begin
                 then format(' and %s%I between %s and %s', prefix, it.priority_column, t.low, t.high)
                 else format(' and not coalesce(%s, false)', coalesce(
                     (select string_agg(format('%s%I between %s and %s', prefix, it.priority_column, o.low, o.high), ' or ')
-                       from baton.parse_inbox_tiers(it.priority_tiers) o where o.place < t.place), 'false')) end
-      into condition from baton.parse_inbox_tiers(it.priority_tiers) t where t.name = tier;
+                       from baton_internal.parse_inbox_tiers(it.priority_tiers) o where o.place < t.place), 'false')) end
+      into condition from baton_internal.parse_inbox_tiers(it.priority_tiers) t where t.name = tier;
     if not found then
         raise exception 'inbox "%" has no tier "%"', it.name, tier
             using errcode = 'undefined_object',
-                  hint = 'its tiers are: ' || (select string_agg(t.name, ', ' order by t.place) from baton.parse_inbox_tiers(it.priority_tiers) t);
+                  hint = 'its tiers are: ' || (select string_agg(t.name, ', ' order by t.place) from baton_internal.parse_inbox_tiers(it.priority_tiers) t);
     end if;
     return condition;
 end
 $$;
-comment on function baton.inbox_tier_condition(baton.inboxes, text, text) is 'SQL for the messages of one tier';
+comment on function baton_internal.inbox_tier_condition(baton.inboxes, text, text) is 'SQL for the messages of one tier';
 
 -- Make the index by due time and a view per tier.
-create function baton.make_inbox_priority_parts(it baton.inboxes)
+create function baton_internal.make_inbox_priority_parts(it baton.inboxes)
 returns void
 language plpgsql
 as $$
 declare
-    bare baton.inbox_terms := baton.inbox_terms(it, '');
+    bare baton_internal.inbox_terms := baton_internal.inbox_terms(it, '');
     tier record;
 begin
-    perform baton.make_inbox_index(it, 'priority', '_due', format('(%s) where %s', bare.due, bare.pending));
-    for tier in select t.name, t.schedule from baton.parse_inbox_tiers(it.priority_tiers) t order by t.place loop
-        perform baton.make_inbox_view(it, 'priority', 'pending_', '_' || tier.name,
+    perform baton_internal.make_inbox_index(it, 'priority', '_due', format('(%s) where %s', bare.due, bare.pending));
+    for tier in select t.name, t.schedule from baton_internal.parse_inbox_tiers(it.priority_tiers) t order by t.place loop
+        perform baton_internal.make_inbox_view(it, 'priority', 'pending_', '_' || tier.name,
             format('pending messages of inbox %s in tier %s, due within %s', it.name, tier.name, tier.schedule),
-            format('select t.* from %s t where %s %s', it.relation, (baton.inbox_terms(it)).pending, baton.inbox_tier_condition(it, tier.name)));
+            format('select t.* from %s t where %s %s', it.relation, (baton_internal.inbox_terms(it)).pending, baton_internal.inbox_tier_condition(it, tier.name)));
     end loop;
 end
 $$;
-comment on function baton.make_inbox_priority_parts(baton.inboxes) is 'makes the index and the views of priority tiers';
+comment on function baton_internal.make_inbox_priority_parts(baton.inboxes) is 'makes the index and the views of priority tiers';
 
 -- Claim by priority from now on.
 create function baton.enable_inbox_priority(inbox text, priority_col text default 'priority', tiers jsonb default
@@ -129,15 +129,15 @@ language plpgsql
 security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-    it baton.inboxes := baton.need_inbox(inbox, path);
+    it baton.inboxes := baton_internal.need_inbox(inbox, path);
 begin
-    perform baton.check_inbox_is_queue(it);
+    perform baton_internal.check_inbox_is_queue(it);
     if it.ordering_enabled then
         raise exception 'inbox "%" is ordered, it cannot have priorities as well', it.name
             using errcode = 'invalid_parameter_value',
                   hint = 'call baton.disable_inbox_ordering() first, or use an ordered inbox per priority';
     end if;
-    perform baton.check_inbox_tiers(tiers);
+    perform baton_internal.check_inbox_tiers(tiers);
     if it.priority_tiers is not null then
         if it.priority_column = priority_col and it.priority_tiers = tiers then
             return;
@@ -147,9 +147,9 @@ begin
     end if;
     update baton.inboxes i
        set priority_tiers = tiers,
-           priority_column = baton.check_inbox_column(it, priority_col, 'priority', '{smallint,integer,bigint}')
+           priority_column = baton_internal.check_inbox_column(it, priority_col, 'priority', '{smallint,integer,bigint}')
      where i.id = it.id returning i.* into it;
-    perform baton.make_inbox_priority_parts(it);
+    perform baton_internal.make_inbox_priority_parts(it);
 end
 $$;
 comment on function baton.enable_inbox_priority(text, text, jsonb, name[]) is 'claims by due time of priority tiers; makes a pending view per tier';
@@ -161,7 +161,7 @@ language plpgsql
 security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-    it baton.inboxes := baton.need_inbox(inbox, path);
+    it baton.inboxes := baton_internal.need_inbox(inbox, path);
 begin
     if it.priority_tiers is null then
         if if_exists then
@@ -169,7 +169,7 @@ begin
         end if;
         raise exception 'inbox "%" has no priorities', it.name using errcode = 'BT004';
     end if;
-    perform baton.drop_inbox_objects(it, 'priority');
+    perform baton_internal.drop_inbox_objects(it, 'priority');
     update baton.inboxes i set priority_tiers = null where i.id = it.id;
 end
 $$;
@@ -190,5 +190,5 @@ end
 $$;
 comment on function baton.inbox_is_my_partition(text, int, int) is 'stable share of aggregates for one of several workers';
 
-select baton.declare_privileges('execute', '{baton_operator}', '{enable_inbox_priority,disable_inbox_priority}');
-select baton.declare_privileges('execute', '{baton_consumer,baton_operator,baton_relay,baton_viewer}', '{inbox_is_my_partition}');
+select baton_internal.declare_privileges('execute', '{baton_operator}', '{enable_inbox_priority,disable_inbox_priority}');
+select baton_internal.declare_privileges('execute', '{baton_consumer,baton_operator,baton_relay,baton_viewer}', '{inbox_is_my_partition}');

@@ -1,7 +1,7 @@
 -- receive and receive_many: a message comes in once, however often it is delivered.
 
 -- Refuse to take messages while inboxes are switched off.
-create function baton.check_inbox_enabled()
+create function baton_internal.check_inbox_enabled()
 returns void
 language plpgsql stable
 as $$
@@ -11,12 +11,12 @@ begin
     end if;
 end
 $$;
-comment on function baton.check_inbox_enabled() is 'raises BT005 while inbox_enabled is off';
+comment on function baton_internal.check_inbox_enabled() is 'raises BT005 while inbox_enabled is off';
 
 -- Return which of the messages just stored had been here before, after removing them again. A row that was being
 -- deleted when its id was looked up is found here: the insert has waited for that deletion to commit. Under a
 -- snapshot that does not move, the unique key of the remembered ids decides instead.
-create function baton.reject_inbox_repeats(it baton.inboxes, event_ids text[])
+create function baton_internal.reject_inbox_repeats(it baton.inboxes, event_ids text[])
 returns text[]
 language plpgsql
 as $$
@@ -24,23 +24,23 @@ declare
     repeats text[];
 begin
     if current_setting('transaction_isolation') not like 'read%' then
-        insert into baton.inbox_keys (inbox, event_id) select it.id, e from unnest(event_ids) e order by e
+        insert into baton_internal.inbox_keys (inbox, event_id) select it.id, e from unnest(event_ids) e order by e
         on conflict do nothing;  -- raises serialization_failure when the other id is newer than our snapshot
         return '{}';
     end if;
-    select array_agg(k.event_id) into repeats from baton.inbox_keys k where k.inbox = it.id and k.event_id = any (event_ids);
+    select array_agg(k.event_id) into repeats from baton_internal.inbox_keys k where k.inbox = it.id and k.event_id = any (event_ids);
     if repeats is not null then
         execute format('delete from %s where event_id = any ($1)', it.relation) using repeats;
     end if;
     return coalesce(repeats, '{}');
 end
 $$;
-comment on function baton.reject_inbox_repeats(baton.inboxes, text[]) is 'removes messages that turn out to be known';
+comment on function baton_internal.reject_inbox_repeats(baton.inboxes, text[]) is 'removes messages that turn out to be known';
 
 -- Write the statement that stores a batch in a managed inbox and reports each message as new or duplicate.
 -- Rows go in by id, so that two receivers of the same messages wait for each other but never in a circle; their
 -- times keep the order in which they were handed over. A message that comes with an error is a dead letter.
-create function baton.inbox_receive_managed_sql(it baton.inboxes)
+create function baton_internal.inbox_receive_managed_sql(it baton.inboxes)
 returns text
 language sql stable
 as $$
@@ -59,7 +59,7 @@ as $$
                    $1 + g.position * interval '1 microsecond', coalesce(g.available_at, $1 + g.position * interval '1 microsecond'),
                    decode(g.payload_raw, 'base64'), g.error, case when g.error is null then 0 else %2$s end
               from given g
-             where g.first and not exists (select 1 from baton.inbox_keys k where k.inbox = %3$s and k.event_id = g.event_id)
+             where g.first and not exists (select 1 from baton_internal.inbox_keys k where k.inbox = %3$s and k.event_id = g.event_id)
              order by g.event_id
             on conflict (event_id) do nothing
             returning event_id
@@ -68,10 +68,10 @@ as $$
                array_agg(case when f.event_id is not null and g.first then 'new' else 'duplicate' end order by g.position)
           from given g left join fresh f on f.event_id = g.event_id$query$, it.relation, it.max_retries, it.id)
 $$;
-comment on function baton.inbox_receive_managed_sql(baton.inboxes) is 'statement that stores a batch in a managed inbox';
+comment on function baton_internal.inbox_receive_managed_sql(baton.inboxes) is 'statement that stores a batch in a managed inbox';
 
 -- Refuse a batch that holds something other than messages with ids.
-create function baton.check_inbox_messages(messages jsonb)
+create function baton_internal.check_inbox_messages(messages jsonb)
 returns void
 language plpgsql immutable
 as $$
@@ -89,7 +89,7 @@ begin
     end if;
 end
 $$;
-comment on function baton.check_inbox_messages(jsonb) is 'raises invalid_parameter_value unless every message has an event_id';
+comment on function baton_internal.check_inbox_messages(jsonb) is 'raises invalid_parameter_value unless every message has an event_id';
 
 -- Store a batch of messages in one round trip and report for each whether it is new or a duplicate.
 create function baton.receive_many(inbox text, messages jsonb, path name[] default current_schemas(false))
@@ -98,28 +98,28 @@ language plpgsql
 security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-    it baton.inboxes := baton.need_inbox(inbox, path);
+    it baton.inboxes := baton_internal.need_inbox(inbox, path);
     ids text[];
     outcomes text[];
     repeats text[] := '{}';
     duplicates int;
 begin
-    perform baton.check_inbox_enabled();
-    perform baton.check_inbox_messages(messages);
+    perform baton_internal.check_inbox_enabled();
+    perform baton_internal.check_inbox_messages(messages);
     if it.layout = 'managed' then
         perform set_config('baton.receiving', it.id::text, true);
-        execute baton.inbox_receive_managed_sql(it) into ids, outcomes using clock_timestamp(), messages;
+        execute baton_internal.inbox_receive_managed_sql(it) into ids, outcomes using clock_timestamp(), messages;
         perform set_config('baton.receiving', '', true);
-        repeats := baton.reject_inbox_repeats(it, array(select o.id from unnest(ids, outcomes) o (id, outcome) where o.outcome = 'new'));
+        repeats := baton_internal.reject_inbox_repeats(it, array(select o.id from unnest(ids, outcomes) o (id, outcome) where o.outcome = 'new'));
     else
-        execute baton.inbox_receive_adopted_sql(it) into ids, outcomes using clock_timestamp(), messages;
-        perform baton.check_inbox_ledger_owner(it, array(select o.id from unnest(ids, outcomes) o (id, outcome) where o.outcome = 'duplicate'));
+        execute baton_internal.inbox_receive_adopted_sql(it) into ids, outcomes using clock_timestamp(), messages;
+        perform baton_internal.check_inbox_ledger_owner(it, array(select o.id from unnest(ids, outcomes) o (id, outcome) where o.outcome = 'duplicate'));
     end if;
     return query select o.position::int, o.id, case when o.id = any (repeats) then 'duplicate' else o.outcome end
                    from unnest(ids, outcomes) with ordinality o (id, outcome, position);
     select count(*) into duplicates from unnest(ids, outcomes) o (id, outcome) where o.outcome = 'duplicate' or o.id = any (repeats);
     if duplicates > 0 then
-        insert into baton.inbox_duplicates (inbox, duplicates) values (it.id, duplicates);
+        insert into baton_internal.inbox_duplicates (inbox, duplicates) values (it.id, duplicates);
     end if;
 end
 $$;
@@ -136,7 +136,7 @@ language plpgsql
 security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-    it baton.inboxes := baton.need_inbox(inbox, path);
+    it baton.inboxes := baton_internal.need_inbox(inbox, path);
     moment timestamptz := clock_timestamp();
     stored bigint;
 begin
@@ -146,7 +146,7 @@ begin
             'headers', headers, 'trace_id', trace_id, 'sequence_num', sequence_num, 'priority', priority,
             'available_at', available_at)), path) r);
     end if;
-    perform baton.check_inbox_enabled();
+    perform baton_internal.check_inbox_enabled();
     if coalesce(event_id, '') = '' then
         raise exception 'a message needs an event_id'
             using errcode = 'invalid_parameter_value', hint = 'it is the id by which a redelivery is recognised';
@@ -154,14 +154,14 @@ begin
     perform set_config('baton.receiving', it.id::text, true);
     execute format('insert into %s (event_id, event_type, payload, source, aggregate_id, headers, trace_id, sequence_num, priority,'
                    ' received_at, available_at) select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11'
-                   ' where not exists (select 1 from baton.inbox_keys k where k.inbox = %s and k.event_id = $1)'
+                   ' where not exists (select 1 from baton_internal.inbox_keys k where k.inbox = %s and k.event_id = $1)'
                    ' on conflict (event_id) do nothing', it.relation, it.id)
       using event_id, coalesce(event_type, 'unknown'), payload, source, aggregate_id, headers, trace_id, sequence_num, priority::smallint,
             moment, coalesce(available_at, moment);
     get diagnostics stored = row_count;
     perform set_config('baton.receiving', '', true);
-    if stored = 0 or baton.reject_inbox_repeats(it, array[event_id]) <> '{}' then
-        insert into baton.inbox_duplicates (inbox, duplicates) values (it.id, 1);
+    if stored = 0 or baton_internal.reject_inbox_repeats(it, array[event_id]) <> '{}' then
+        insert into baton_internal.inbox_duplicates (inbox, duplicates) values (it.id, 1);
         return 'duplicate';
     end if;
     return 'new';
@@ -184,4 +184,4 @@ $$;
 comment on function baton.receive_malformed(text, text, bytea, text, text, jsonb, text, name[]) is
     'keeps an unreadable message as a dead letter with its bytes';
 
-select baton.declare_privileges('execute', '{baton_consumer,baton_relay,baton_operator}', '{receive,receive_many,receive_malformed}');
+select baton_internal.declare_privileges('execute', '{baton_consumer,baton_relay,baton_operator}', '{receive,receive_many,receive_malformed}');

@@ -2,12 +2,12 @@
 -- the start; where the table has a unique key on the id, that key decides about rows that came in another way.
 
 -- Write the columns and values of a row that comes into an adopted table; `g` is the message, $1 the moment.
-create function baton.inbox_adopted_row(it baton.inboxes, out columns text, out row_values text)
+create function baton_internal.inbox_adopted_row(it baton.inboxes, out columns text, out row_values text)
 language sql stable
 as $$
     select string_agg(quote_ident(c.column_name), ', ' order by c.n), string_agg(c.expression, ', ' order by c.n)
       from (values
-        (1, it.id_column, 'g.event_id::' || baton.inbox_column_type(it, it.id_column)),
+        (1, it.id_column, 'g.event_id::' || baton_internal.inbox_column_type(it, it.id_column)),
         (2, it.event_type_column, 'coalesce(g.event_type, ''unknown'')'),
         (3, it.source_column, case it.layout when 'omni_box' then 'coalesce(g.source, '''')' else 'g.source' end),
         (4, it.aggregate_id_column, 'g.aggregate_id'),
@@ -27,13 +27,13 @@ as $$
       ) as v (n, column_name, expression)
       cross join lateral (select v.n, v.column_name,
           case when v.n = 1 or v.column_name is null then v.expression
-               else format('(%s)::%s', v.expression, baton.inbox_column_type(it, v.column_name)) end as expression) c
+               else format('(%s)::%s', v.expression, baton_internal.inbox_column_type(it, v.column_name)) end as expression) c
      where c.column_name is not null
 $$;
-comment on function baton.inbox_adopted_row(baton.inboxes) is 'columns and values of a row received into an adopted table';
+comment on function baton_internal.inbox_adopted_row(baton.inboxes) is 'columns and values of a row received into an adopted table';
 
 -- Write the statement that stores a batch in an adopted table.
-create function baton.inbox_receive_adopted_sql(it baton.inboxes)
+create function baton_internal.inbox_receive_adopted_sql(it baton.inboxes)
 returns text
 language plpgsql stable
 as $$
@@ -53,27 +53,27 @@ declare
           from given g left join fresh f on f.event_id = g.event_id$report$;
 begin
     if it.layout = 'processed_events' then
-        return given || format(', fresh as (%s)', baton.inbox_ledger_insert_sql(it)) || report;
+        return given || format(', fresh as (%s)', baton_internal.inbox_ledger_insert_sql(it)) || report;
     end if;
-    r := baton.inbox_adopted_row(it);
+    r := baton_internal.inbox_adopted_row(it);
     return given || format($query$, keyed as (
-            insert into baton.inbox_keys (inbox, event_id) select %1$s, g.event_id from given g where g.first order by g.event_id
+            insert into baton_internal.inbox_keys (inbox, event_id) select %1$s, g.event_id from given g where g.first order by g.event_id
             on conflict do nothing returning event_id
         ), fresh as (
             insert into %2$s as t (%3$s) select %4$s from given g join keyed k on k.event_id = g.event_id
              where g.first and not exists (select 1 from %2$s t where t.%5$I = g.event_id::%6$s %7$s) order by g.event_id
             %8$s returning t.%5$I::text as event_id
-        )$query$, it.id, it.relation, r.columns, r.row_values, it.id_column, baton.inbox_column_type(it, it.id_column),
-        baton.inbox_group_condition(it, 't.'),
+        )$query$, it.id, it.relation, r.columns, r.row_values, it.id_column, baton_internal.inbox_column_type(it, it.id_column),
+        baton_internal.inbox_group_condition(it, 't.'),
         case when it.conflict_columns is null then '' else
             format('on conflict (%s) do nothing', (select string_agg(quote_ident(c), ', ') from unnest(it.conflict_columns) c)) end)
         || report;
 end
 $$;
-comment on function baton.inbox_receive_adopted_sql(baton.inboxes) is 'statement that stores a batch in an adopted table';
+comment on function baton_internal.inbox_receive_adopted_sql(baton.inboxes) is 'statement that stores a batch in an adopted table';
 
 -- Write the insert into a table of processed ids: an id counts again once its row has expired.
-create function baton.inbox_ledger_insert_sql(it baton.inboxes)
+create function baton_internal.inbox_ledger_insert_sql(it baton.inboxes)
 returns text
 language sql stable
 as $$
@@ -83,13 +83,13 @@ as $$
         on conflict (%6$s) do update set %3$I = excluded.%3$I, processed_at = excluded.processed_at, expires_at = excluded.expires_at
          where t.expires_at <= $1
         returning t.%2$I::text as event_id$query$,
-        it.relation, it.id_column, it.group_column, baton.inbox_column_type(it, it.id_column), it.group_value,
+        it.relation, it.id_column, it.group_column, baton_internal.inbox_column_type(it, it.id_column), it.group_value,
         (select string_agg(quote_ident(c), ', ') from unnest(it.conflict_columns) c))
 $$;
-comment on function baton.inbox_ledger_insert_sql(baton.inboxes) is 'insert into a table of processed ids';
+comment on function baton_internal.inbox_ledger_insert_sql(baton.inboxes) is 'insert into a table of processed ids';
 
 -- Refuse to call a message a duplicate because another consumer group has had it.
-create function baton.check_inbox_ledger_owner(it baton.inboxes, event_ids text[])
+create function baton_internal.check_inbox_ledger_owner(it baton.inboxes, event_ids text[])
 returns void
 language plpgsql stable
 as $$
@@ -101,7 +101,7 @@ begin
     end if;
     execute format('select t.%1$I::text as id, t.%2$I as owner from %3$s t where t.%1$I = any ($1::%4$s[]) and t.%2$I <> %5$L'
                    ' and not exists (select 1 from %3$s o where o.%1$I = t.%1$I and o.%2$I = %5$L) limit 1',
-                   it.id_column, it.group_column, it.relation, baton.inbox_column_type(it, it.id_column), it.group_value)
+                   it.id_column, it.group_column, it.relation, baton_internal.inbox_column_type(it, it.id_column), it.group_value)
        into other using event_ids;
     if other.id is not null then
         raise exception 'message "%" was recorded by consumer group "%"', other.id, other.owner
@@ -110,4 +110,4 @@ begin
     end if;
 end
 $$;
-comment on function baton.check_inbox_ledger_owner(baton.inboxes, text[]) is 'raises BT003 when a key shared by groups hides a message';
+comment on function baton_internal.check_inbox_ledger_owner(baton.inboxes, text[]) is 'raises BT003 when a key shared by groups hides a message';

@@ -1,7 +1,7 @@
 -- complete, fail, release, extend: a leased message is settled in the handler's own transaction, with its token.
 
 -- Raise why messages cannot be settled with this token.
-create function baton.raise_inbox_lease_lost(it baton.inboxes, event_ids text[], lease_token uuid)
+create function baton_internal.raise_inbox_lease_lost(it baton.inboxes, event_ids text[], lease_token uuid)
 returns void
 language plpgsql
 as $$
@@ -14,12 +14,12 @@ begin
         select g.id as asked, t.%2$I is not null as stored, t.%3$I is not null as done, %1$s.lease_token, %1$s.leased_by, %1$s.leased_until
           from unnest($1) g (id)
           left join %4$s t on t.%2$I = g.id::%5$s %6$s
-          left join baton.inbox_work w on w.inbox = $2 and w.event_id = g.id
+          left join baton_internal.inbox_work w on w.inbox = $2 and w.event_id = g.id
          where t.%2$I is null or t.%3$I is not null or %1$s.lease_token is distinct from $3
             or ($3 is null and %1$s.leased_until > clock_timestamp())
-         limit 1$query$, lease, it.id_column, it.processed_at_column, it.relation, baton.inbox_column_type(it, it.id_column),
-        baton.inbox_group_condition(it, 't.')) into m using event_ids, it.id, lease_token;
-    if not coalesce(m.stored, false) and exists (select 1 from baton.inbox_keys k where k.inbox = it.id and k.event_id = m.asked) then
+         limit 1$query$, lease, it.id_column, it.processed_at_column, it.relation, baton_internal.inbox_column_type(it, it.id_column),
+        baton_internal.inbox_group_condition(it, 't.')) into m using event_ids, it.id, lease_token;
+    if not coalesce(m.stored, false) and exists (select 1 from baton_internal.inbox_keys k where k.inbox = it.id and k.event_id = m.asked) then
         m.done := true;  -- processed, and drained since
     elsif not coalesce(m.stored, false) then
         raise exception 'message "%" is not in inbox "%"', m.asked, inbox_name
@@ -36,11 +36,11 @@ begin
               hint = 'roll back this transaction so that the message has its effect once, then claim again';
 end
 $$;
-comment on function baton.raise_inbox_lease_lost(baton.inboxes, text[], uuid) is 'raises BT001, BT002 or BT003 for messages that cannot be settled';
+comment on function baton_internal.raise_inbox_lease_lost(baton.inboxes, text[], uuid) is 'raises BT001, BT002 or BT003 for messages that cannot be settled';
 
--- Write the statement that settles messages of an adopted table together with their rows in baton.inbox_work. The
+-- Write the statement that settles messages of an adopted table together with their rows in baton_internal.inbox_work. The
 -- message is locked before its lease, as in a claim, so that the two never wait for each other in a circle.
-create function baton.inbox_settle_adopted_sql(it baton.inboxes, terms baton.inbox_terms, action text, settings text, lease_token uuid)
+create function baton_internal.inbox_settle_adopted_sql(it baton.inboxes, terms baton_internal.inbox_terms, action text, settings text, lease_token uuid)
 returns text
 language sql stable
 as $$
@@ -48,9 +48,9 @@ as $$
         with locked as materialized (%4$s), held as materialized (%1$s), moved as (%2$s), noted as (%3$s returning 1)
         select count(*) from moved, (select count(*) from noted) n (written)$query$,
         case when lease_token is not null then
-            format('select w.event_id from locked k join baton.inbox_work w on w.inbox = %s and w.event_id = k.id and w.lease_token = $2 for update of w', it.id)
+            format('select w.event_id from locked k join baton_internal.inbox_work w on w.inbox = %s and w.event_id = k.id and w.lease_token = $2 for update of w', it.id)
         else
-            format('select g.id as event_id from unnest($3) g (id) where not exists (select 1 from baton.inbox_work w'
+            format('select g.id as event_id from unnest($3) g (id) where not exists (select 1 from baton_internal.inbox_work w'
                    ' where w.inbox = %s and w.event_id = g.id and w.leased_until > $1)', it.id) end,
         case when settings = '' then
             format('select %s as id, %s as retries from %s t join held h on t.%I = h.event_id::%s where %s',
@@ -59,28 +59,28 @@ as $$
             format('update %s t set %s from held h where t.%I = h.event_id::%s and %s returning %s as id, %s as retries',
                    it.relation, settings, it.id_column, terms.id_type, terms.unfinished, terms.id, terms.retries) end,
         case action
-            when 'complete' then format('delete from baton.inbox_work w using moved m where w.inbox = %s and w.event_id = m.id', it.id)
-            when 'fail' then format('insert into baton.inbox_work as w (inbox, event_id, available_at)'
-                                    ' select %s, m.id, $1 + baton.backoff_delay(%L, %L, %L, m.retries) from moved m'
+            when 'complete' then format('delete from baton_internal.inbox_work w using moved m where w.inbox = %s and w.event_id = m.id', it.id)
+            when 'fail' then format('insert into baton_internal.inbox_work as w (inbox, event_id, available_at)'
+                                    ' select %s, m.id, $1 + baton_internal.backoff_delay(%L, %L, %L, m.retries) from moved m'
                                     ' on conflict (inbox, event_id) do update set available_at = excluded.available_at,'
                                     ' lease_token = null, leased_by = null, leased_until = null, lapsed = false',
                                     it.id, it.backoff_base, it.backoff_cap, it.backoff_jitter)
-            when 'release' then format('update baton.inbox_work w set lease_token = null, leased_by = null, leased_until = null, lapsed = false'
+            when 'release' then format('update baton_internal.inbox_work w set lease_token = null, leased_by = null, leased_until = null, lapsed = false'
                                        ' from moved m where w.inbox = %s and w.event_id = m.id', it.id)
-            else format('update baton.inbox_work w set leased_until = $6 from moved m where w.inbox = %s and w.event_id = m.id', it.id) end,
+            else format('update baton_internal.inbox_work w set leased_until = $6 from moved m where w.inbox = %s and w.event_id = m.id', it.id) end,
         format('select %s as id from %s t where t.%I = any ($3::%s[]) and %s order by 1 for no key update',
                terms.id, it.relation, it.id_column, terms.id_type, terms.unfinished))
 $$;
-comment on function baton.inbox_settle_adopted_sql(baton.inboxes, baton.inbox_terms, text, text, uuid) is 'statement that settles messages of an adopted table';
+comment on function baton_internal.inbox_settle_adopted_sql(baton.inboxes, baton_internal.inbox_terms, text, text, uuid) is 'statement that settles messages of an adopted table';
 
 -- Settle messages: all of them with this token, or none.
-create function baton.settle_inbox(it baton.inboxes, action text, event_ids text[], lease_token uuid,
+create function baton_internal.settle_inbox(it baton.inboxes, action text, event_ids text[], lease_token uuid,
                                    error text default null, permanent boolean default false, leased_until timestamptz default null)
 returns bigint
 language plpgsql
 as $$
 declare
-    terms baton.inbox_terms := baton.inbox_terms(it);
+    terms baton_internal.inbox_terms := baton_internal.inbox_terms(it);
     moment timestamptz := clock_timestamp();
     ids text[] := array(select distinct e from unnest(event_ids) e order by e);
     settings text := case action when 'complete' then terms.complete when 'fail' then terms.fail when 'release' then terms.release
@@ -94,30 +94,30 @@ begin
                             else '(t.leased_until is null or t.leased_until <= $1)' end)
            into settled using moment, lease_token, ids, error, permanent, leased_until;
     else
-        execute baton.inbox_settle_adopted_sql(it, terms, action, settings, lease_token)
+        execute baton_internal.inbox_settle_adopted_sql(it, terms, action, settings, lease_token)
            into settled using moment, lease_token, ids, error, permanent, leased_until;
     end if;
     if settled <> cardinality(ids) then
-        perform baton.raise_inbox_lease_lost(it, ids, lease_token);
+        perform baton_internal.raise_inbox_lease_lost(it, ids, lease_token);
     end if;
     if it.ordering_enabled and action <> 'complete' then
-        perform baton.settle_inbox_sequences(it, ids, leased_until);
+        perform baton_internal.settle_inbox_sequences(it, ids, leased_until);
     end if;
     return settled;
 end
 $$;
-comment on function baton.settle_inbox(baton.inboxes, text, text[], uuid, text, boolean, timestamptz) is 'completes, fails, releases or extends leased messages';
+comment on function baton_internal.settle_inbox(baton.inboxes, text, text[], uuid, text, boolean, timestamptz) is 'completes, fails, releases or extends leased messages';
 
 -- Finish messages in the handler's transaction. Raises BT001 when the lease was lost: then the handler's work must roll back.
 create function baton.complete_inbox(inbox text, event_ids text[], lease_token uuid default null, path name[] default current_schemas(false))
 returns bigint
 language sql
 security definer set search_path = pg_catalog, pg_temp
-as $$ select baton.settle_inbox(baton.need_inbox(inbox, path), 'complete', event_ids, lease_token) $$;
+as $$ select baton_internal.settle_inbox(baton_internal.need_inbox(inbox, path), 'complete', event_ids, lease_token) $$;
 comment on function baton.complete_inbox(text, text[], uuid, name[]) is 'marks leased messages as processed; BT001 if the lease was lost';
 
 -- The inbox with another wait before the next attempt, where one is given.
-create function baton.inbox_with_delay(it baton.inboxes, retry_after interval)
+create function baton_internal.inbox_with_delay(it baton.inboxes, retry_after interval)
 returns baton.inboxes
 language plpgsql immutable
 as $$
@@ -130,7 +130,7 @@ begin
     return it;
 end
 $$;
-comment on function baton.inbox_with_delay(baton.inboxes, interval) is 'an inbox whose backoff is replaced by one delay';
+comment on function baton_internal.inbox_with_delay(baton.inboxes, interval) is 'an inbox whose backoff is replaced by one delay';
 
 -- Count a failed attempt: the messages come back after a backoff, or after the time given; they are dead when that was the
 -- last or the failure is permanent.
@@ -139,7 +139,7 @@ create function baton.fail_inbox(inbox text, event_ids text[], error text, perma
 returns bigint
 language sql
 security definer set search_path = pg_catalog, pg_temp
-as $$ select baton.settle_inbox(baton.inbox_with_delay(baton.need_inbox(inbox, path), retry_after), 'fail', event_ids, lease_token,
+as $$ select baton_internal.settle_inbox(baton_internal.inbox_with_delay(baton_internal.need_inbox(inbox, path), retry_after), 'fail', event_ids, lease_token,
                                 coalesce(error, 'failed'), coalesce(permanent, false)) $$;
 comment on function baton.fail_inbox(text, text[], text, boolean, uuid, interval, name[]) is 'records a failed attempt: retry after backoff, or dead';
 
@@ -148,7 +148,7 @@ create function baton.release_inbox(inbox text, event_ids text[], lease_token uu
 returns bigint
 language sql
 security definer set search_path = pg_catalog, pg_temp
-as $$ select baton.settle_inbox(baton.need_inbox(inbox, path), 'release', event_ids, lease_token) $$;
+as $$ select baton_internal.settle_inbox(baton_internal.need_inbox(inbox, path), 'release', event_ids, lease_token) $$;
 comment on function baton.release_inbox(text, text[], uuid, name[]) is 'returns leased messages to the inbox without counting an attempt';
 
 -- Move the end of a lease; returns the new end.
@@ -161,11 +161,11 @@ as $$
 declare
     until timestamptz := clock_timestamp() + make_interval(secs => lease_seconds);
 begin
-    perform baton.check_inbox_claim('-', 1, lease_seconds);
+    perform baton_internal.check_inbox_claim('-', 1, lease_seconds);
     if lease_token is null then
         raise exception 'extending a lease needs its token' using errcode = 'invalid_parameter_value';
     end if;
-    perform baton.settle_inbox(baton.need_inbox(inbox, path), 'extend', event_ids, lease_token, leased_until => until);
+    perform baton_internal.settle_inbox(baton_internal.need_inbox(inbox, path), 'extend', event_ids, lease_token, leased_until => until);
     return until;
 end
 $$;
@@ -199,5 +199,5 @@ create function baton.fail(inbox text, event_id text, error text, permanent bool
 returns bigint language sql as $$ select baton.fail_inbox(inbox, array[event_id], error, permanent, lease_token, retry_after, path) $$;
 comment on function baton.fail(text, text, text, boolean, uuid, interval, name[]) is 'same as fail_inbox';
 
-select baton.declare_privileges('execute', '{baton_consumer,baton_relay,baton_operator}',
+select baton_internal.declare_privileges('execute', '{baton_consumer,baton_relay,baton_operator}',
                                 '{complete_inbox,fail_inbox,release_inbox,extend_inbox_lease,complete,fail}');

@@ -1,12 +1,12 @@
 -- The views of an inbox: pending_<inbox>, dlq_<inbox>, stats_<inbox>. They are live, and each reads a partial index.
 
 -- Make a view for an inbox, refusing to replace what is not ours.
-create function baton.make_inbox_view(it baton.inboxes, part text, prefix text, suffix text, description text, query text)
+create function baton_internal.make_inbox_view(it baton.inboxes, part text, prefix text, suffix text, description text, query text)
 returns name
 language plpgsql
 as $$
 declare
-    view_name name := baton.derived_name(prefix, it.name, suffix);
+    view_name name := baton_internal.derived_name(prefix, it.name, suffix);
     reader text;
 begin
     if to_regclass(format('%I.%I', it.schema_name, view_name)) is not null then
@@ -16,7 +16,7 @@ begin
     end if;
     execute format('create view %I.%I as %s', it.schema_name, view_name, query);
     execute format('comment on view %I.%I is %L', it.schema_name, view_name, description);
-    perform baton.note_inbox_object(it.id, part, 'view', it.schema_name, view_name);
+    perform baton_internal.note_inbox_object(it.id, part, 'view', it.schema_name, view_name);
     foreach reader in array '{baton_consumer,baton_operator,baton_viewer,baton_relay}'::text[] loop
         if to_regrole(reader) is not null then
             execute format('grant select on %I.%I to %I', it.schema_name, view_name, reader);
@@ -25,11 +25,11 @@ begin
     return view_name;
 end
 $$;
-comment on function baton.make_inbox_view(baton.inboxes, text, text, text, text, text) is 'creates a view of an inbox and notes it';
+comment on function baton_internal.make_inbox_view(baton.inboxes, text, text, text, text, text) is 'creates a view of an inbox and notes it';
 
 -- Write the query of stats_<inbox>: per event type, with what was processed in the last hour only, so that
 -- history costs nothing.
-create function baton.inbox_stats_query(it baton.inboxes, terms baton.inbox_terms)
+create function baton_internal.inbox_stats_query(it baton.inboxes, terms baton_internal.inbox_terms)
 returns text
 language sql stable
 as $$
@@ -47,46 +47,46 @@ as $$
         it.relation, case when it.event_type_column is null then 'null::text' else format('t.%I::text', it.event_type_column) end,
         terms.pending, terms.dead, terms.done, it.processed_at_column, it.received_at_column)
 $$;
-comment on function baton.inbox_stats_query(baton.inboxes, baton.inbox_terms) is 'query behind stats_<inbox>';
+comment on function baton_internal.inbox_stats_query(baton.inboxes, baton_internal.inbox_terms) is 'query behind stats_<inbox>';
 
 -- Write the query of dlq_<inbox>; in an ordered inbox it says which dead letter holds up its aggregate.
-create function baton.inbox_dead_query(it baton.inboxes, terms baton.inbox_terms)
+create function baton_internal.inbox_dead_query(it baton.inboxes, terms baton_internal.inbox_terms)
 returns text
 language sql stable
 as $$
     select format('select t.*%s from %s t where %s',
                   case when it.ordering_enabled then
-                      format(', t.%3$I = coalesce((select s.last_sequence from baton.inbox_sequences s'
+                      format(', t.%3$I = coalesce((select s.last_sequence from baton_internal.inbox_sequences s'
                              ' where s.inbox = %1$s and s.aggregate = t.%2$I::text), 0) + 1 as blocks_aggregate',
                              it.id, it.aggregate_id_column, it.sequence_column) else '' end,
                   it.relation, terms.dead)
 $$;
-comment on function baton.inbox_dead_query(baton.inboxes, baton.inbox_terms) is 'query behind dlq_<inbox>';
+comment on function baton_internal.inbox_dead_query(baton.inboxes, baton_internal.inbox_terms) is 'query behind dlq_<inbox>';
 
 -- Make or remake the plain views of an inbox.
-create function baton.make_inbox_views(it baton.inboxes)
+create function baton_internal.make_inbox_views(it baton.inboxes)
 returns void
 language plpgsql
 as $$
 declare
-    terms baton.inbox_terms;
+    terms baton_internal.inbox_terms;
 begin
-    perform baton.drop_inbox_objects(it, 'core', 'view');
+    perform baton_internal.drop_inbox_objects(it, 'core', 'view');
     if it.layout = 'processed_events' then
         return;  -- ids without a state have nothing to show
     end if;
-    terms := baton.inbox_terms(it);
-    perform baton.make_inbox_view(it, 'core', 'pending_', '', format('unprocessed messages of inbox %s that still have attempts', it.name),
+    terms := baton_internal.inbox_terms(it);
+    perform baton_internal.make_inbox_view(it, 'core', 'pending_', '', format('unprocessed messages of inbox %s that still have attempts', it.name),
                                   format('select t.* from %s t where %s', it.relation, terms.pending));
     if it.with_dead_letter then
-        perform baton.make_inbox_view(it, 'core', 'dlq_', '', format('messages of inbox %s that used up their attempts', it.name),
-                                      baton.inbox_dead_query(it, terms));
+        perform baton_internal.make_inbox_view(it, 'core', 'dlq_', '', format('messages of inbox %s that used up their attempts', it.name),
+                                      baton_internal.inbox_dead_query(it, terms));
     end if;
     if it.with_stats then
-        perform baton.make_inbox_view(it, 'core', 'stats_', '',
+        perform baton_internal.make_inbox_view(it, 'core', 'stats_', '',
                                       format('inbox %s by event type; processed and its average cover the last hour', it.name),
-                                      baton.inbox_stats_query(it, terms));
+                                      baton_internal.inbox_stats_query(it, terms));
     end if;
 end
 $$;
-comment on function baton.make_inbox_views(baton.inboxes) is 'makes pending_, dlq_ and stats_ views';
+comment on function baton_internal.make_inbox_views(baton.inboxes) is 'makes pending_, dlq_ and stats_ views';

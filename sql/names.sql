@@ -1,7 +1,7 @@
 -- Names: how a table is named by users, and how derived objects get theirs.
 
 -- Split a possibly qualified, possibly quoted name; the schema defaults to the current one.
-create function baton.parse_table_name(name text, default_schema text default null, out schema_name text, out table_name text)
+create function baton_internal.parse_table_name(name text, default_schema text default null, out schema_name text, out table_name text)
 language plpgsql stable
 as $$
 declare
@@ -28,14 +28,14 @@ begin
         raise exception 'no schema to use for "%"', table_name
             using errcode = 'invalid_schema_name', hint = 'qualify the name, or set search_path';
     end if;
-    perform baton.check_identifier(schema_name);
-    perform baton.check_identifier(table_name);
+    perform baton_internal.check_identifier(schema_name);
+    perform baton_internal.check_identifier(table_name);
 end
 $$;
-comment on function baton.parse_table_name(text, text) is 'schema and table of a user-given name';
+comment on function baton_internal.parse_table_name(text, text) is 'schema and table of a user-given name';
 
 -- Refuse an identifier that the server would cut.
-create function baton.check_identifier(identifier text, room int default 0)
+create function baton_internal.check_identifier(identifier text, room int default 0)
 returns void
 language plpgsql immutable
 as $$
@@ -47,10 +47,10 @@ begin
     end if;
 end
 $$;
-comment on function baton.check_identifier(text, int) is 'raises name_too_long where the server would truncate';
+comment on function baton_internal.check_identifier(text, int) is 'raises name_too_long where the server would truncate';
 
 -- Name a derived object: readable while it fits, with a digest of the whole when it does not.
-create function baton.derived_name(prefix text, base text, suffix text default '')
+create function baton_internal.derived_name(prefix text, base text, suffix text default '')
 returns name
 language sql immutable
 as $$
@@ -58,4 +58,4 @@ as $$
                  else prefix || left(base, 63 - 9 - octet_length(prefix || suffix) - (octet_length(base) - length(base)))
                       || '_' || left(md5(base), 8) || suffix end)::name
 $$;
-comment on function baton.derived_name(text, text, text) is 'collision-free name of at most 63 bytes for an object derived from another';
+comment on function baton_internal.derived_name(text, text, text) is 'collision-free name of at most 63 bytes for an object derived from another';

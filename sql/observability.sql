@@ -1,14 +1,14 @@
 -- What operators look at. Everything here is live; nothing is kept up to date at the writers' cost.
 
 -- Size of an outbox with its partitions and indexes.
-create function baton.outbox_bytes(relation regclass)
+create function baton_internal.outbox_bytes(relation regclass)
 returns bigint
 language sql stable
 as $$ select coalesce(sum(pg_total_relation_size(t.relid)), 0)::bigint from pg_partition_tree(relation) t where t.isleaf $$;
-comment on function baton.outbox_bytes(regclass) is 'size of an outbox on disk';
+comment on function baton_internal.outbox_bytes(regclass) is 'size of an outbox on disk';
 
 -- Count up to a limit the rows of an outbox for which a condition holds; $1 and $2 are snapshots, $3 an id.
-create function baton.count_rows(outbox baton.outboxes, g baton.consumer_groups, condition text, s1 pg_snapshot, s2 pg_snapshot, id bigint,
+create function baton_internal.count_rows(outbox baton.outboxes, g baton.consumer_groups, condition text, s1 pg_snapshot, s2 pg_snapshot, id bigint,
                                  up_to int)
 returns bigint
 language plpgsql stable
@@ -22,74 +22,74 @@ begin
     return counted;
 end
 $$;
-comment on function baton.count_rows(baton.outboxes, baton.consumer_groups, text, pg_snapshot, pg_snapshot, bigint, int)
+comment on function baton_internal.count_rows(baton.outboxes, baton.consumer_groups, text, pg_snapshot, pg_snapshot, bigint, int)
     is 'counts rows of an outbox up to a limit';
 
 -- The last id that an outbox's sequence gave.
-create function baton.last_drawn_id(relation regclass)
+create function baton_internal.last_drawn_id(relation regclass)
 returns bigint
 language sql stable
 as $$ select coalesce(pg_sequence_last_value(pg_get_serial_sequence(relation::text, 'id')::regclass), 0) $$;
-comment on function baton.last_drawn_id(regclass) is 'last id drawn by a publisher';
+comment on function baton_internal.last_drawn_id(regclass) is 'last id drawn by a publisher';
 
 -- How many events a group has not settled: exact up to 50,000 undispatched ones, then estimated from the ids drawn.
-create function baton.count_lag(outbox baton.outboxes, g baton.consumer_groups)
+create function baton_internal.count_lag(outbox baton.outboxes, g baton.consumer_groups)
 returns bigint
 language plpgsql stable
 as $$
 declare
     exact_up_to constant int := 50000;
-    at baton.group_positions;
-    w baton.windows;
+    at baton_internal.group_positions;
+    w baton_internal.windows;
     ahead bigint;
     first_ahead bigint;
 begin
-    select * into at from baton.group_positions p where p.group_id = g.group_id;
+    select * into at from baton_internal.group_positions p where p.group_id = g.group_id;
     if at.window_open then
-        select * into w from baton.windows x where x.group_id = g.group_id and x.window_number = at.window_number;
+        select * into w from baton_internal.windows x where x.group_id = g.group_id and x.window_number = at.window_number;
     end if;
     -- the index on xid finds what no dispatched snapshot has seen; within the open window ids do
-    ahead := baton.count_rows(outbox, g, 'xid >= pg_snapshot_xmax($1)', coalesce(w.sight, at.seen), null, null, exact_up_to)
-           + baton.count_rows(outbox, g, 'xid = any (array(select pg_snapshot_xip($1)))', coalesce(w.sight, at.seen), null, null, exact_up_to);
+    ahead := baton_internal.count_rows(outbox, g, 'xid >= pg_snapshot_xmax($1)', coalesce(w.sight, at.seen), null, null, exact_up_to)
+           + baton_internal.count_rows(outbox, g, 'xid = any (array(select pg_snapshot_xip($1)))', coalesce(w.sight, at.seen), null, null, exact_up_to);
     if at.window_open then
         ahead := ahead
-           + baton.count_rows(outbox, g, 'id > $3 and pg_visible_in_snapshot(xid, $2) and not pg_visible_in_snapshot(xid, $1)', w.seen, w.sight,
+           + baton_internal.count_rows(outbox, g, 'id > $3 and pg_visible_in_snapshot(xid, $2) and not pg_visible_in_snapshot(xid, $1)', w.seen, w.sight,
                               greatest(at.after_id, w.first_id - 1), case when w.first_id is null then 0 else exact_up_to end)
-           + baton.count_rows(outbox, g, format('xid = any (%L::xid8[]) and id > $3 and id < %s', w.late, coalesce(w.first_id, 9223372036854775807)),
+           + baton_internal.count_rows(outbox, g, format('xid = any (%L::xid8[]) and id > $3 and id < %s', w.late, coalesce(w.first_id, 9223372036854775807)),
                               null, null, at.after_id, exact_up_to);
     end if;
     if ahead >= exact_up_to then
         execute format('select id from %s where id > $1 and not pg_visible_in_snapshot(xid, $2) order by id limit 1', outbox.relation)
            into first_ahead using case when at.window_open then greatest(at.after_id, w.first_id - 1) else 0 end, at.seen;
-        select greatest(ahead, sum(least(coalesce(p.last_id, p.end_id - 1), baton.last_drawn_id(outbox.relation)) - greatest(p.first_id, first_ahead) + 1))
-          into ahead from baton.outbox_partitions p
-         where p.outbox_id = outbox.outbox_id and p.archived_at is null and p.first_id <= baton.last_drawn_id(outbox.relation)
+        select greatest(ahead, sum(least(coalesce(p.last_id, p.end_id - 1), baton_internal.last_drawn_id(outbox.relation)) - greatest(p.first_id, first_ahead) + 1))
+          into ahead from baton_internal.outbox_partitions p
+         where p.outbox_id = outbox.outbox_id and p.archived_at is null and p.first_id <= baton_internal.last_drawn_id(outbox.relation)
            and coalesce(p.last_id, p.end_id - 1) >= first_ahead;
     end if;
     return ahead
-         + (select count(*) from baton.pieces p cross join lateral baton.piece_events(outbox, g, p) where p.group_id = g.group_id)
-         + (select count(*) from baton.parked p where p.group_id = g.group_id and p.state <> 'dead');
+         + (select count(*) from baton_internal.pieces p cross join lateral baton_internal.piece_events(outbox, g, p) where p.group_id = g.group_id)
+         + (select count(*) from baton_internal.parked p where p.group_id = g.group_id and p.state <> 'dead');
 end
 $$;
-comment on function baton.count_lag(baton.outboxes, baton.consumer_groups) is 'events that a group has not settled';
+comment on function baton_internal.count_lag(baton.outboxes, baton.consumer_groups) is 'events that a group has not settled';
 
 -- When the oldest event that a group has not settled occurred.
-create function baton.oldest_unsettled(outbox baton.outboxes, g baton.consumer_groups)
+create function baton_internal.oldest_unsettled(outbox baton.outboxes, g baton.consumer_groups)
 returns timestamptz
 language plpgsql stable
 as $$
 declare
-    at baton.group_positions;
-    w baton.windows;
+    at baton_internal.group_positions;
+    w baton_internal.windows;
     first_id bigint;
     oldest timestamptz;
 begin
-    select * into at from baton.group_positions p where p.group_id = g.group_id;
+    select * into at from baton_internal.group_positions p where p.group_id = g.group_id;
     if at.window_open then
-        select * into w from baton.windows x where x.group_id = g.group_id and x.window_number = at.window_number;
+        select * into w from baton_internal.windows x where x.group_id = g.group_id and x.window_number = at.window_number;
     end if;
-    select least((select min(p.after_id) + 1 from baton.pieces p where p.group_id = g.group_id),
-                 (select min(p.id) from baton.parked p where p.group_id = g.group_id and p.state in ('retry', 'blocked') and p.event is null),
+    select least((select min(p.after_id) + 1 from baton_internal.pieces p where p.group_id = g.group_id),
+                 (select min(p.id) from baton_internal.parked p where p.group_id = g.group_id and p.state in ('retry', 'blocked') and p.event is null),
                  case when at.window_open then at.after_id + 1 end)
       into first_id;
     if first_id is not null then
@@ -101,7 +101,7 @@ begin
     return oldest;
 end
 $$;
-comment on function baton.oldest_unsettled(baton.outboxes, baton.consumer_groups) is 'time of the oldest event that a group lacks';
+comment on function baton_internal.oldest_unsettled(baton.outboxes, baton.consumer_groups) is 'time of the oldest event that a group lacks';
 
 -- Lag and health of groups and their consumers. A position belongs to the group, so its members show the same lag.
 create function baton.consumer_lag(name text default null)
@@ -118,20 +118,20 @@ declare
     oldest timestamptz;
 begin
     if consumer_lag.name is not null then
-        perform baton.find_group(consumer_lag.name);
+        perform baton_internal.find_group(consumer_lag.name);
     end if;
     for g in select c.* from baton.consumer_groups c join baton.outboxes o using (outbox_id)
               where (consumer_lag.name is null or c.group_name = consumer_lag.name)
                 and exists (select from pg_class r where r.oid = o.relation) order by c.group_name loop
         select * into outbox from baton.outboxes o where o.outbox_id = g.outbox_id;
-        rows_behind := baton.count_lag(outbox, g);
-        oldest := case when rows_behind > 0 then baton.oldest_unsettled(outbox, g) end;
+        rows_behind := baton_internal.count_lag(outbox, g);
+        oldest := case when rows_behind > 0 then baton_internal.oldest_unsettled(outbox, g) end;
         return query
             select g.group_name, c.consumer_id, c.last_offset, rows_behind,
                    round(coalesce(extract(epoch from clock_timestamp() - oldest), 0), 3), c.last_heartbeat_at,
                    round(extract(epoch from clock_timestamp() - c.last_heartbeat_at), 3),
                    c.last_heartbeat_at > clock_timestamp() - interval '60 seconds'
-              from (select) one left join baton.consumers c on c.group_id = g.group_id and c.reaped_at is null
+              from (select) one left join baton_internal.consumers c on c.group_id = g.group_id and c.reaped_at is null
              order by c.consumer_id;
     end loop;
 end
@@ -143,7 +143,7 @@ create function baton.outbox_status(name text default null)
 returns table (outbox text, created_at timestamptz, payload_type text, retention interval, row_estimate bigint, last_id bigint, partitions int,
                oldest timestamptz, newest timestamptz, total_bytes bigint, groups int, dead_letters bigint, storage_status text)
 language sql
-as $$ select * from baton.describe_outboxes(case when name is not null then baton.resolve_table(name) end) $$;
+as $$ select * from baton.describe_outboxes(case when name is not null then baton_internal.resolve_table(name) end) $$;
 comment on function baton.outbox_status(text) is 'state of one or all outboxes';
 
 -- Describe outboxes.
@@ -157,7 +157,7 @@ declare
     o baton.outboxes;
 begin
     if relation is not null then
-        perform baton.find_outbox(relation);
+        perform baton_internal.find_outbox(relation);
     end if;
     for o in select x.* from baton.outboxes x join pg_class c on c.oid = x.relation
               where describe_outboxes.relation is null or x.relation = describe_outboxes.relation order by x.relation::text loop
@@ -165,16 +165,16 @@ begin
         created_at := o.created_at;
         payload_type := o.payload_type;
         retention := coalesce(o.retention, make_interval(hours => baton.setting('outbox_retention_hours')::int));
-        last_id := baton.last_drawn_id(o.relation);
+        last_id := baton_internal.last_drawn_id(o.relation);
         select count(*), coalesce(sum(least(coalesce(p.last_id, p.end_id - 1), describe_outboxes.last_id) - p.first_id + 1)
                                   filter (where p.first_id <= describe_outboxes.last_id), 0)
           into partitions, row_estimate
-          from baton.outbox_partitions p where p.outbox_id = o.outbox_id and p.archived_at is null;
+          from baton_internal.outbox_partitions p where p.outbox_id = o.outbox_id and p.archived_at is null;
         execute format('select (select occurred_at from %1$s order by id limit 1), (select occurred_at from %1$s order by id desc limit 1)', o.relation)
            into oldest, newest;
-        total_bytes := baton.outbox_bytes(o.relation);
+        total_bytes := baton_internal.outbox_bytes(o.relation);
         select count(*) into groups from baton.consumer_groups g where g.outbox_id = o.outbox_id;
-        select count(*) into dead_letters from baton.parked p join baton.consumer_groups g using (group_id)
+        select count(*) into dead_letters from baton_internal.parked p join baton.consumer_groups g using (group_id)
          where g.outbox_id = o.outbox_id and p.state = 'dead';
         storage_status := case when total_bytes > baton.setting('outbox_storage_critical_mb')::bigint * 1048576 then 'critical' else 'ok' end;
         return next;
@@ -184,59 +184,59 @@ $$;
 comment on function baton.describe_outboxes(regclass) is 'state of outboxes; called by outbox_status()';
 
 -- Alert when an outbox has outgrown its limit: when it happens, then hourly.
-create function baton.watch_storage(outbox baton.outboxes)
+create function baton_internal.watch_storage(outbox baton.outboxes)
 returns void
 language plpgsql
 as $$
 declare
-    bytes constant bigint := baton.outbox_bytes(outbox.relation);
+    bytes constant bigint := baton_internal.outbox_bytes(outbox.relation);
 begin
     if bytes <= baton.setting('outbox_storage_critical_mb')::bigint * 1048576 then
         update baton.outboxes o set storage_alert_at = null where o.outbox_id = outbox.outbox_id and o.storage_alert_at is not null;
     elsif outbox.storage_alert_at is null or outbox.storage_alert_at < clock_timestamp() - interval '1 hour' then
         update baton.outboxes o set storage_alert_at = clock_timestamp() where o.outbox_id = outbox.outbox_id;
-        perform baton.alert('outbox_storage_critical', outbox.relation::text, jsonb_build_object('total_bytes', bytes,
-            'holders', (select jsonb_agg(distinct h) from baton.outbox_partitions p cross join lateral baton.partition_holders(p) h
+        perform baton_internal.alert('outbox_storage_critical', outbox.relation::text, jsonb_build_object('total_bytes', bytes,
+            'holders', (select jsonb_agg(distinct h) from baton_internal.outbox_partitions p cross join lateral baton_internal.partition_holders(p) h
                          where p.outbox_id = outbox.outbox_id and p.closed_at is not null and p.archived_at is null)));
     end if;
 end
 $$;
-comment on function baton.watch_storage(baton.outboxes) is 'raises outbox_storage_critical';
+comment on function baton_internal.watch_storage(baton.outboxes) is 'raises outbox_storage_critical';
 
 -- Alert on consumers that fell silent, reap those that are dead, forget those that are stale.
-create function baton.watch_consumers()
+create function baton_internal.watch_consumers()
 returns void
 language plpgsql
 as $$
 declare
     c record;
 begin
-    for c in update baton.consumers x set unhealthy_since = clock_timestamp()
+    for c in update baton_internal.consumers x set unhealthy_since = clock_timestamp()
               where x.unhealthy_since is null and x.reaped_at is null and x.last_heartbeat_at <= clock_timestamp() - interval '60 seconds'
              returning x.group_id, x.consumer_id, x.last_heartbeat_at loop
-        perform baton.alert('consumer_unhealthy', (select g.group_name from baton.consumer_groups g where g.group_id = c.group_id),
+        perform baton_internal.alert('consumer_unhealthy', (select g.group_name from baton.consumer_groups g where g.group_id = c.group_id),
                             jsonb_build_object('consumer', c.consumer_id, 'last_heartbeat', c.last_heartbeat_at));
     end loop;
     if not baton.setting('consumer_cleanup_enabled')::boolean then
         return;
     end if;
-    for c in update baton.consumers x set reaped_at = clock_timestamp()
+    for c in update baton_internal.consumers x set reaped_at = clock_timestamp()
               where x.reaped_at is null
                 and x.last_heartbeat_at < clock_timestamp() - make_interval(hours => baton.setting('consumer_dead_threshold_hours')::int)
              returning x.group_id, x.consumer_id, x.last_heartbeat_at loop
-        update baton.pieces p set lease_token = null, consumer_id = null, leased_until = null
+        update baton_internal.pieces p set lease_token = null, consumer_id = null, leased_until = null
          where p.group_id = c.group_id and p.consumer_id = c.consumer_id;
-        update baton.parked p set lease_token = null, consumer_id = null, leased_until = null
+        update baton_internal.parked p set lease_token = null, consumer_id = null, leased_until = null
          where p.group_id = c.group_id and p.consumer_id = c.consumer_id;
-        perform baton.alert('consumer_reaped', (select g.group_name from baton.consumer_groups g where g.group_id = c.group_id),
+        perform baton_internal.alert('consumer_reaped', (select g.group_name from baton.consumer_groups g where g.group_id = c.group_id),
                             jsonb_build_object('consumer', c.consumer_id, 'last_heartbeat', c.last_heartbeat_at));
     end loop;
-    delete from baton.consumers x
+    delete from baton_internal.consumers x
      where x.reaped_at is not null
        and coalesce(x.last_commit_at, x.registered_at) < clock_timestamp() - make_interval(days => baton.setting('consumer_stale_offset_threshold_days')::int);
 end
 $$;
-comment on function baton.watch_consumers() is 'alerts on silent consumers and reaps dead ones';
+comment on function baton_internal.watch_consumers() is 'alerts on silent consumers and reaps dead ones';
 
 create view baton.group_lag as
 select group_name, max(lag_rows) as lag_rows, max(lag_seconds) as lag_seconds, count(consumer) as consumers,
@@ -246,22 +246,22 @@ comment on view baton.group_lag is 'lag of every group in rows and seconds';
 
 create view baton.active_leases as
 select g.group_name, l.consumer_id, l.lease_token, l.kind, l.first_id, l.last_id, l.leased_until
-  from (select group_id, consumer_id, lease_token, 'piece' as kind, after_id + 1 as first_id, upto_id as last_id, leased_until from baton.pieces
+  from (select group_id, consumer_id, lease_token, 'piece' as kind, after_id + 1 as first_id, upto_id as last_id, leased_until from baton_internal.pieces
         union all
-        select group_id, consumer_id, lease_token, 'parked', id, id, leased_until from baton.parked) l
+        select group_id, consumer_id, lease_token, 'parked', id, id, leased_until from baton_internal.parked) l
   join baton.consumer_groups g using (group_id)
  where l.lease_token is not null and l.leased_until > clock_timestamp();
 comment on view baton.active_leases is 'leases that are running now';
 
 create view baton.failures_by_type as
 select g.group_name, coalesce(p.event ->> 'event_type', 'unknown') as event_type, p.state, count(*) as events, max(p.parked_at) as latest
-  from baton.parked p join baton.consumer_groups g using (group_id)
+  from baton_internal.parked p join baton.consumer_groups g using (group_id)
  where p.state in ('retry', 'dead') group by 1, 2, 3;
 comment on view baton.failures_by_type is 'failed events by group, type and state';
 
 create view baton.dead_letter_depth as
 select g.group_name, count(p.parked_id) as dead_letters, min(p.parked_at) as oldest
-  from baton.consumer_groups g left join baton.parked p on p.group_id = g.group_id and p.state = 'dead' group by 1;
+  from baton.consumer_groups g left join baton_internal.parked p on p.group_id = g.group_id and p.state = 'dead' group by 1;
 comment on view baton.dead_letter_depth is 'dead letters of every group';
 
 create view baton.throughput as
@@ -281,7 +281,7 @@ select o.relation::text as outbox, a.pid, a.usename as role, a.application_name,
  order by a.xact_start;
 comment on view baton.publishers_in_flight is 'transactions that have published and are still open, longest first';
 
-select baton.declare_privileges('execute', '{baton_consumer,baton_relay,baton_operator,baton_viewer}', '{consumer_lag}');
-select baton.declare_privileges('execute', '{baton_relay,baton_operator,baton_viewer}', '{outbox_status,describe_outboxes}');
-select baton.declare_privileges('select', '{baton_relay,baton_operator,baton_viewer}',
+select baton_internal.declare_privileges('execute', '{baton_consumer,baton_relay,baton_operator,baton_viewer}', '{consumer_lag}');
+select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator,baton_viewer}', '{outbox_status,describe_outboxes}');
+select baton_internal.declare_privileges('select', '{baton_relay,baton_operator,baton_viewer}',
     '{group_lag,active_leases,failures_by_type,dead_letter_depth,throughput,publishers_in_flight}');

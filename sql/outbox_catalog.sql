@@ -17,7 +17,7 @@ create table baton.outboxes (
 comment on table baton.outboxes is 'one row per outbox made by create_outbox()';
 
 -- Partitions are ranges of ids. A partition is left by moving the sequence to the next range, so no writer waits.
-create table baton.outbox_partitions (
+create table baton_internal.outbox_partitions (
     outbox_id   int         not null references baton.outboxes on delete cascade,
     first_id    bigint      not null,
     end_id      bigint      not null,
@@ -30,28 +30,28 @@ create table baton.outbox_partitions (
     archived_at timestamptz,
     primary key (outbox_id, first_id)
 );
-comment on table baton.outbox_partitions is 'the partitions of each log, by range of ids';
+comment on table baton_internal.outbox_partitions is 'the partitions of each log, by range of ids';
 
 -- Transaction ids mean something only within the cluster that gave them. An era is the stretch of a log written in one
 -- cluster; a restore into another one ends it. Within an era that has ended every row is committed.
-create table baton.outbox_eras (
+create table baton_internal.outbox_eras (
     outbox_id         int    not null references baton.outboxes on delete cascade,
     era               int    not null,
     system_identifier bigint not null,
     last_id           bigint,          -- null in the era that goes on
     primary key (outbox_id, era)
 );
-comment on table baton.outbox_eras is 'stretches of each log by the cluster whose transaction ids its rows carry';
+comment on table baton_internal.outbox_eras is 'stretches of each log by the cluster whose transaction ids its rows carry';
 
-create table baton.idempotency_keys (
+create table baton_internal.idempotency_keys (
     outbox_id  int         not null references baton.outboxes on delete cascade,
     key        text        not null,
     id         bigint,
     expires_at timestamptz not null,
     primary key (outbox_id, key)
 );
-comment on table baton.idempotency_keys is 'idempotency keys within their window and the event that used each first';
-create index idempotency_keys_expiry on baton.idempotency_keys (expires_at);
+comment on table baton_internal.idempotency_keys is 'idempotency keys within their window and the event that used each first';
+create index idempotency_keys_expiry on baton_internal.idempotency_keys (expires_at);
 
 create table baton.audit_trail (
     entry_id bigint      generated always as identity primary key,
@@ -64,22 +64,22 @@ create table baton.audit_trail (
 comment on table baton.audit_trail is 'who replayed, edited, discarded, sought, forced or dropped what';
 
 -- Name the role on whose behalf a function runs, also inside SECURITY DEFINER.
-create function baton.caller()
+create function baton_internal.caller()
 returns text
 language sql stable
 as $$ select case current_setting('role') when 'none' then session_user::text else current_setting('role') end $$;
-comment on function baton.caller() is 'the role that called, as seen from inside a SECURITY DEFINER function';
+comment on function baton_internal.caller() is 'the role that called, as seen from inside a SECURITY DEFINER function';
 
 -- Record an operator's action.
-create function baton.record_action(action text, object text, details jsonb default '{}')
+create function baton_internal.record_action(action text, object text, details jsonb default '{}')
 returns void
 language sql
-as $$ insert into baton.audit_trail (actor, action, object, details) values (baton.caller(), $1, $2, $3) $$;
-comment on function baton.record_action(text, text, jsonb) is 'appends to the audit trail';
+as $$ insert into baton.audit_trail (actor, action, object, details) values (baton_internal.caller(), $1, $2, $3) $$;
+comment on function baton_internal.record_action(text, text, jsonb) is 'appends to the audit trail';
 
 -- Resolve a user's name for a table by the caller's search path. Runs with the caller's rights and path, so that
 -- functions which pin theirs get a table, not a name.
-create function baton.resolve_table(name text)
+create function baton_internal.resolve_table(name text)
 returns regclass
 language plpgsql stable
 as $$
@@ -87,7 +87,7 @@ declare
     relation regclass;
 begin
     if name !~ '^[a-z_][a-z0-9_]{0,62}$' then  -- most names need no closer look
-        perform baton.parse_table_name(name, 'public');
+        perform baton_internal.parse_table_name(name, 'public');
     end if;
     relation := to_regclass(name);
     if relation is null then
@@ -98,10 +98,10 @@ begin
     return relation;
 end
 $$;
-comment on function baton.resolve_table(text) is 'the table that a name means to the caller, or undefined_table';
+comment on function baton_internal.resolve_table(text) is 'the table that a name means to the caller, or undefined_table';
 
 -- Return an outbox by its table.
-create function baton.find_outbox(relation regclass)
+create function baton_internal.find_outbox(relation regclass)
 returns baton.outboxes
 language plpgsql stable
 as $$
@@ -117,22 +117,22 @@ begin
     return found_outbox;
 end
 $$;
-comment on function baton.find_outbox(regclass) is 'catalog row of an outbox, or an error that says what to do';
+comment on function baton_internal.find_outbox(regclass) is 'catalog row of an outbox, or an error that says what to do';
 
 -- Whether the caller may act on all tenants.
-create function baton.sees_all_tenants()
+create function baton_internal.sees_all_tenants()
 returns boolean
 language sql stable
 as $$
-    select coalesce(bool_or(pg_has_role(baton.caller(), r.oid, 'usage')), false)
+    select coalesce(bool_or(pg_has_role(baton_internal.caller(), r.oid, 'usage')), false)
       from pg_catalog.pg_roles r
      where r.rolname in ('baton_relay', 'baton_operator')
         or r.oid = (select nspowner from pg_catalog.pg_namespace where nspname = 'baton')
 $$;
-comment on function baton.sees_all_tenants() is 'true for the relay, operators and the owner of the installation';
+comment on function baton_internal.sees_all_tenants() is 'true for the relay, operators and the owner of the installation';
 
 -- Refuse work on another tenant's group, and on a tenants' outbox without saying which tenant.
-create function baton.check_tenant(tenancy boolean, group_tenant text)
+create function baton_internal.check_tenant(tenancy boolean, group_tenant text)
 returns void
 language plpgsql stable
 as $$
@@ -142,7 +142,7 @@ begin
     if not tenancy or (session_tenant is not null and session_tenant = group_tenant) then
         return;
     end if;
-    if session_tenant is null and baton.sees_all_tenants() then
+    if session_tenant is null and baton_internal.sees_all_tenants() then
         return;
     end if;
     raise exception 'the group belongs to another tenant'
@@ -150,9 +150,9 @@ begin
               hint = 'set baton.tenant_id to the tenant that the group was created for';
 end
 $$;
-comment on function baton.check_tenant(boolean, text) is 'raises insufficient_privilege across tenants';
+comment on function baton_internal.check_tenant(boolean, text) is 'raises insufficient_privilege across tenants';
 
-select baton.declare_privileges('select', '{baton_operator,baton_viewer,baton_relay}',
+select baton_internal.declare_privileges('select', '{baton_operator,baton_viewer,baton_relay}',
                                 '{outboxes,outbox_partitions,outbox_eras,audit_trail}');
-select baton.declare_privileges('execute', '{baton_producer,baton_consumer,baton_relay,baton_operator,baton_viewer}',
+select baton_internal.declare_privileges('execute', '{baton_producer,baton_consumer,baton_relay,baton_operator,baton_viewer}',
                                 '{resolve_table,parse_table_name,check_identifier}');

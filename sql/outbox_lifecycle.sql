@@ -17,9 +17,9 @@ returns regclass
 language plpgsql
 as $$
 declare
-    place record := baton.parse_table_name(name, schema);
+    place record := baton_internal.parse_table_name(name, schema);
 begin
-    return baton.make_outbox(place.schema_name, place.table_name, jsonb_build_object(
+    return baton_internal.make_outbox(place.schema_name, place.table_name, jsonb_build_object(
         'payload_type', payload_type, 'ordered', ordered, 'tenancy', tenancy,
         'partition_interval', partition_interval, 'partition_bytes', partition_bytes, 'retention', retention,
         'archive_for', archive_for, 'idempotency_window', idempotency_window), if_not_exists);
@@ -29,7 +29,7 @@ comment on function baton.create_outbox(text, text, text, boolean, boolean, inte
     is 'creates an outbox: a table to insert events into';
 
 -- Refuse options that make no sense, whether at creation or later.
-create function baton.check_outbox_options(options jsonb)
+create function baton_internal.check_outbox_options(options jsonb)
 returns void
 language plpgsql immutable
 as $$
@@ -56,10 +56,10 @@ begin
     end if;
 end
 $$;
-comment on function baton.check_outbox_options(jsonb) is 'validates the options of create_outbox and alter_outbox';
+comment on function baton_internal.check_outbox_options(jsonb) is 'validates the options of create_outbox and alter_outbox';
 
 -- Create the table, its first partitions and its catalog rows.
-create function baton.make_outbox(schema_name text, table_name text, options jsonb, if_not_exists boolean)
+create function baton_internal.make_outbox(schema_name text, table_name text, options jsonb, if_not_exists boolean)
 returns regclass
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -69,11 +69,11 @@ declare
     existing regclass := to_regclass(full_name);
     outbox baton.outboxes;
 begin
-    perform baton.check_outbox_options(options);
+    perform baton_internal.check_outbox_options(options);
     if to_regnamespace(quote_ident(schema_name)) is null then
         raise exception 'there is no schema "%"', schema_name
             using errcode = 'invalid_schema_name', hint = format('create it first: create schema %I', schema_name);
-    elsif not has_schema_privilege(baton.caller(), schema_name, 'create') then
+    elsif not has_schema_privilege(baton_internal.caller(), schema_name, 'create') then
         raise exception 'permission denied for schema %', schema_name
             using errcode = 'insufficient_privilege', hint = 'you need CREATE on the schema to make an outbox in it';
     end if;
@@ -87,7 +87,7 @@ begin
                               then 'it is an outbox: publish into it, or pass if_not_exists => true'
                               else 'take it in with baton.adopt_outbox(), or choose another name' end;
     end if;
-    perform baton.check_identifier(table_name, 12);  -- partitions and archive add a suffix
+    perform baton_internal.check_identifier(table_name, 12);  -- partitions and archive add a suffix
     execute format($sql$
         create table %s (
             xid             xid8        not null default pg_current_xact_id(),
@@ -114,7 +114,7 @@ begin
         case when (options ->> 'tenancy')::boolean
              then $d$not null default nullif(current_setting('baton.tenant_id', true), '')$d$ else '' end,
         options ->> 'payload_type');
-    execute format('create index %I on %s (xid, id)', baton.derived_name(table_name, '_xid_idx'), full_name);
+    execute format('create index %I on %s (xid, id)', baton_internal.derived_name(table_name, '_xid_idx'), full_name);
     execute format('comment on table %s is %L', full_name, 'baton outbox: insert events here, in your own transaction');
     insert into baton.outboxes (relation, payload_type, ordered, tenancy, partition_interval, partition_bytes, retention,
                                 archive_for, idempotency_window)
@@ -122,21 +122,21 @@ begin
            o.archive_for, o.idempotency_window
       from jsonb_populate_record(null::baton.outboxes, options) o
     returning * into outbox;
-    insert into baton.outbox_eras (outbox_id, era, system_identifier)
-    values (outbox.outbox_id, 1, baton.system_identifier());
-    perform baton.add_partition(outbox), baton.add_partition(outbox);
-    update baton.outbox_partitions p set opened_at = clock_timestamp() where p.outbox_id = outbox.outbox_id and p.first_id = 1;
-    execute format('create trigger baton_doorbell after insert on %s for each statement execute function baton.ring_doorbell()', full_name);
+    insert into baton_internal.outbox_eras (outbox_id, era, system_identifier)
+    values (outbox.outbox_id, 1, baton_internal.system_identifier());
+    perform baton_internal.add_partition(outbox), baton_internal.add_partition(outbox);
+    update baton_internal.outbox_partitions p set opened_at = clock_timestamp() where p.outbox_id = outbox.outbox_id and p.first_id = 1;
+    execute format('create trigger baton_doorbell after insert on %s for each statement execute function baton_internal.ring_doorbell()', full_name);
     execute format('create trigger baton_idempotency before insert on %s for each row when (new.idempotency_key is not null)
-                    execute function baton.claim_idempotency_key(%L, %L)', full_name, outbox.outbox_id, outbox.idempotency_window);
-    perform baton.grant_outbox(outbox);
+                    execute function baton_internal.claim_idempotency_key(%L, %L)', full_name, outbox.outbox_id, outbox.idempotency_window);
+    perform baton_internal.grant_outbox(outbox);
     return outbox.relation;
 end
 $$;
-comment on function baton.make_outbox(text, text, jsonb, boolean) is 'makes an outbox; called by create_outbox()';
+comment on function baton_internal.make_outbox(text, text, jsonb, boolean) is 'makes an outbox; called by create_outbox()';
 
 -- Add a partition after the last one. Attaching does not make writers wait.
-create function baton.add_partition(outbox baton.outboxes)
+create function baton_internal.add_partition(outbox baton.outboxes)
 returns void
 language plpgsql
 as $$
@@ -146,21 +146,21 @@ declare
     place record;
     partition_name text;
 begin
-    select coalesce(max(p.end_id), 1) into first from baton.outbox_partitions p where p.outbox_id = outbox.outbox_id;
+    select coalesce(max(p.end_id), 1) into first from baton_internal.outbox_partitions p where p.outbox_id = outbox.outbox_id;
     select n.nspname as schema_name, c.relname as table_name into place
       from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace where c.oid = outbox.relation;
-    partition_name := format('%I.%I', place.schema_name, baton.derived_name(place.table_name, '_p' || first / width + 1));
+    partition_name := format('%I.%I', place.schema_name, baton_internal.derived_name(place.table_name, '_p' || first / width + 1));
     execute format('create table %s (like %s including all excluding identity)', partition_name, outbox.relation);
     execute format('alter table %s attach partition %s for values from (%s) to (%s)',
                    outbox.relation, partition_name, first, (first / width + 1) * width);
-    insert into baton.outbox_partitions (outbox_id, first_id, end_id, relation)
+    insert into baton_internal.outbox_partitions (outbox_id, first_id, end_id, relation)
     values (outbox.outbox_id, first, (first / width + 1) * width, partition_name::regclass);
 end
 $$;
-comment on function baton.add_partition(baton.outboxes) is 'adds a partition ahead of the log';
+comment on function baton_internal.add_partition(baton.outboxes) is 'adds a partition ahead of the log';
 
 -- Give the roles what they need on one outbox, and separate its tenants.
-create function baton.grant_outbox(outbox baton.outboxes)
+create function baton_internal.grant_outbox(outbox baton.outboxes)
 returns void
 language plpgsql
 as $$
@@ -190,7 +190,7 @@ begin
     end if;
 end
 $$;
-comment on function baton.grant_outbox(baton.outboxes) is 'grants and row-level security of one outbox';
+comment on function baton_internal.grant_outbox(baton.outboxes) is 'grants and row-level security of one outbox';
 
 -- Change options of an outbox; those not named stay.
 create function baton.alter_outbox(
@@ -205,7 +205,7 @@ create function baton.alter_outbox(
 returns void
 language sql
 as $$
-    select baton.change_outbox(baton.resolve_table(name), jsonb_strip_nulls(jsonb_build_object(
+    select baton_internal.change_outbox(baton_internal.resolve_table(name), jsonb_strip_nulls(jsonb_build_object(
         'retention', retention, 'archive_for', archive_for, 'partition_interval', partition_interval,
         'partition_bytes', partition_bytes, 'idempotency_window', idempotency_window, 'ordered', ordered)), reset)
 $$;
@@ -213,13 +213,13 @@ comment on function baton.alter_outbox(text, interval, interval, interval, bigin
     is 'changes options of an outbox';
 
 -- Apply changed options.
-create function baton.change_outbox(relation regclass, changes jsonb, reset text[])
+create function baton_internal.change_outbox(relation regclass, changes jsonb, reset text[])
 returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    outbox baton.outboxes := baton.find_outbox(relation);
+    outbox baton.outboxes := baton_internal.find_outbox(relation);
     options jsonb;
     name text;
 begin
@@ -231,7 +231,7 @@ begin
         changes := changes || jsonb_build_object(name, null);
     end loop;
     options := to_jsonb(outbox) || changes;
-    perform baton.check_outbox_options(options);
+    perform baton_internal.check_outbox_options(options);
     update baton.outboxes o
        set retention = n.retention, archive_for = n.archive_for, partition_interval = n.partition_interval,
            partition_bytes = n.partition_bytes, idempotency_window = n.idempotency_window, ordered = n.ordered
@@ -240,13 +240,13 @@ begin
     if changes ? 'idempotency_window' then
         execute format('drop trigger baton_idempotency on %s', relation);
         execute format('create trigger baton_idempotency before insert on %s for each row when (new.idempotency_key is not null)
-                        execute function baton.claim_idempotency_key(%L, %L)', relation, outbox.outbox_id,
+                        execute function baton_internal.claim_idempotency_key(%L, %L)', relation, outbox.outbox_id,
                        changes ->> 'idempotency_window');
     end if;
-    perform baton.record_action('alter_outbox', relation::text, changes);
+    perform baton_internal.record_action('alter_outbox', relation::text, changes);
 end
 $$;
-comment on function baton.change_outbox(regclass, jsonb, text[]) is 'applies alter_outbox()';
+comment on function baton_internal.change_outbox(regclass, jsonb, text[]) is 'applies alter_outbox()';
 
 -- Drop an outbox and its events. With groups on it only when asked to cascade.
 create function baton.drop_outbox(name text, if_exists boolean default false, cascade boolean default false)
@@ -257,21 +257,21 @@ begin
     if if_exists and to_regclass(name) is null then
         return false;
     end if;
-    return baton.remove_outbox(baton.resolve_table(name), cascade);
+    return baton_internal.remove_outbox(baton_internal.resolve_table(name), cascade);
 end
 $$;
 comment on function baton.drop_outbox(text, boolean, boolean) is 'drops an outbox with all its events';
 
 -- Drop the tables and catalog rows of an outbox.
-create function baton.remove_outbox(relation regclass, cascade boolean)
+create function baton_internal.remove_outbox(relation regclass, cascade boolean)
 returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    outbox baton.outboxes := baton.find_outbox(relation);
+    outbox baton.outboxes := baton_internal.find_outbox(relation);
     groups text;
-    archive regclass := baton.archive_of(outbox);
+    archive regclass := baton_internal.archive_of(outbox);
 begin
     select string_agg(quote_ident(g.group_name), ', ' order by g.group_name) into groups
       from baton.consumer_groups g where g.outbox_id = outbox.outbox_id;
@@ -280,7 +280,7 @@ begin
             using errcode = 'dependent_objects_still_exist', detail = 'groups: ' || groups,
                   hint = 'drop them with baton.drop_consumer_group(), or pass cascade => true';
     end if;
-    perform baton.record_action('drop_outbox', relation::text, jsonb_build_object('groups', groups));
+    perform baton_internal.record_action('drop_outbox', relation::text, jsonb_build_object('groups', groups));
     delete from baton.outboxes o where o.outbox_id = outbox.outbox_id;
     if archive is not null then
         execute format('drop table %s', archive);
@@ -289,18 +289,18 @@ begin
     return true;
 end
 $$;
-comment on function baton.remove_outbox(regclass, boolean) is 'drops an outbox; called by drop_outbox()';
+comment on function baton_internal.remove_outbox(regclass, boolean) is 'drops an outbox; called by drop_outbox()';
 
 -- The archive table of an outbox, null when it has none.
-create function baton.archive_of(outbox baton.outboxes)
+create function baton_internal.archive_of(outbox baton.outboxes)
 returns regclass
 language sql stable
 as $$
-    select to_regclass(format('%I.%I', n.nspname, baton.derived_name(c.relname, '_archive')))
+    select to_regclass(format('%I.%I', n.nspname, baton_internal.derived_name(c.relname, '_archive')))
       from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
      where c.oid = outbox.relation
 $$;
-comment on function baton.archive_of(baton.outboxes) is 'archive table of an outbox';
+comment on function baton_internal.archive_of(baton.outboxes) is 'archive table of an outbox';
 
-select baton.declare_privileges('execute', '{baton_operator}',
+select baton_internal.declare_privileges('execute', '{baton_operator}',
     '{create_outbox,make_outbox,alter_outbox,change_outbox,drop_outbox,remove_outbox}');

@@ -5,14 +5,14 @@
 --   dead      -> retry by replay_dead_letters(), gone by discard_dead_letters()
 
 -- How long to wait before the next attempt: doubling, capped, with a fifth of jitter.
-create function baton.retry_delay(retry_base interval, retry_limit interval, attempt int)
+create function baton_internal.retry_delay(retry_base interval, retry_limit interval, attempt int)
 returns interval
 language sql volatile
 as $$ select least(retry_base * 2 ^ least(attempt - 1, 30), retry_limit) * (0.8 + 0.4 * random()) $$;
-comment on function baton.retry_delay(interval, interval, int) is 'delay before the next attempt';
+comment on function baton_internal.retry_delay(interval, interval, int) is 'delay before the next attempt';
 
 -- Copy an event out of the log, so that the log need not keep it.
-create function baton.copy_event(outbox baton.outboxes, id bigint)
+create function baton_internal.copy_event(outbox baton.outboxes, id bigint)
 returns jsonb
 language plpgsql stable
 as $$
@@ -23,26 +23,26 @@ begin
     return copy;
 end
 $$;
-comment on function baton.copy_event(baton.outboxes, bigint) is 'an event of the log as JSON';
+comment on function baton_internal.copy_event(baton.outboxes, bigint) is 'an event of the log as JSON';
 
 -- Whether a parked event stops later ones of its key.
-create function baton.blocks_key(g baton.consumer_groups, state text)
+create function baton_internal.blocks_key(g baton.consumer_groups, state text)
 returns boolean
 language sql immutable
 as $$ select g.ordered and (state in ('retry', 'blocked') or state = 'dead' and g.on_poison <> 'park') $$;
-comment on function baton.blocks_key(baton.consumer_groups, text) is 'whether a parked event holds back its key';
+comment on function baton_internal.blocks_key(baton.consumer_groups, text) is 'whether a parked event holds back its key';
 
 -- Park events that a consumer failed; the last attempt, or a permanent error, makes them dead.
-create function baton.park(outbox baton.outboxes, g baton.consumer_groups, ids bigint[], keys text[], attempts int[],
+create function baton_internal.park(outbox baton.outboxes, g baton.consumer_groups, ids bigint[], keys text[], attempts int[],
                            error text, permanent boolean)
 returns void
 language plpgsql
 as $$
 begin
-    insert into baton.parked as p (group_id, id, state, key, attempt, due_at, error, event)
+    insert into baton_internal.parked as p (group_id, id, state, key, attempt, due_at, error, event)
     select g.group_id, f.id, case when f.dead then 'dead' when f.place > 1 then 'blocked' else 'retry' end, f.key, f.attempt,
-           clock_timestamp() + baton.retry_delay(g.retry_base, g.retry_limit, f.attempt), park.error,
-           case when f.dead then baton.copy_event(outbox, f.id) end
+           clock_timestamp() + baton_internal.retry_delay(g.retry_base, g.retry_limit, f.attempt), park.error,
+           case when f.dead then baton_internal.copy_event(outbox, f.id) end
       from (select u.id, u.key, u.attempt, permanent or u.attempt >= g.max_attempts as dead,
                    case when g.ordered and u.key is not null
                         then row_number() over (partition by u.key, permanent or u.attempt >= g.max_attempts order by u.id) else 1 end as place
@@ -51,85 +51,85 @@ begin
        set state = excluded.state, attempt = excluded.attempt, due_at = excluded.due_at, error = excluded.error,
            event = coalesce(p.event, excluded.event), lease_token = null, consumer_id = null, leased_until = null,
            parked_at = clock_timestamp();
-    perform baton.alert('dead_letter', g.group_name, jsonb_build_object('id', p.id, 'error', left(p.error, 500), 'attempt', p.attempt))
-       from baton.parked p where p.group_id = g.group_id and p.id = any (ids) and p.state = 'dead';
+    perform baton_internal.alert('dead_letter', g.group_name, jsonb_build_object('id', p.id, 'error', left(p.error, 500), 'attempt', p.attempt))
+       from baton_internal.parked p where p.group_id = g.group_id and p.id = any (ids) and p.state = 'dead';
 end
 $$;
-comment on function baton.park(baton.outboxes, baton.consumer_groups, bigint[], text[], int[], text, boolean)
+comment on function baton_internal.park(baton.outboxes, baton.consumer_groups, bigint[], text[], int[], text, boolean)
     is 'parks failed events as retry or dead';
 
 -- Let the first blocked event of each key go when nothing before it holds the key any more.
-create function baton.unblock_keys(g baton.consumer_groups, keys text[])
+create function baton_internal.unblock_keys(g baton.consumer_groups, keys text[])
 returns void
 language sql
 as $$
-    update baton.parked p
+    update baton_internal.parked p
        set state = 'retry', due_at = clock_timestamp()
       from (select distinct k from unnest(keys) k where k is not null) wanted
-     cross join lateral (select q.parked_id, q.state from baton.parked q
-                          where q.group_id = g.group_id and q.key = wanted.k and baton.blocks_key(g, q.state)
+     cross join lateral (select q.parked_id, q.state from baton_internal.parked q
+                          where q.group_id = g.group_id and q.key = wanted.k and baton_internal.blocks_key(g, q.state)
                           order by q.id limit 1) head
      where p.parked_id = head.parked_id and head.state = 'blocked'
 $$;
-comment on function baton.unblock_keys(baton.consumer_groups, text[]) is 'makes the first blocked event of each key due';
+comment on function baton_internal.unblock_keys(baton.consumer_groups, text[]) is 'makes the first blocked event of each key due';
 
 -- Whether an event of a key is part of a piece still.
-create function baton.is_under_way(group_id int, key text, id bigint)
+create function baton_internal.is_under_way(group_id int, key text, id bigint)
 returns boolean
 language sql stable
 as $$
-    select exists (select from baton.pieces p
-                    where p.group_id = is_under_way.group_id and p.piece_id >= (baton.position_of(is_under_way.group_id)).first_piece
-                      and p.lanes & (1::bigint << baton.lane(is_under_way.key, is_under_way.id)) <> 0
+    select exists (select from baton_internal.pieces p
+                    where p.group_id = is_under_way.group_id and p.piece_id >= (baton_internal.position_of(is_under_way.group_id)).first_piece
+                      and p.lanes & (1::bigint << baton_internal.lane(is_under_way.key, is_under_way.id)) <> 0
                       and p.after_id < is_under_way.id and p.upto_id >= is_under_way.id and is_under_way.id <> all (p.holes))
 $$;
-comment on function baton.is_under_way(int, text, bigint) is 'whether an event is in a piece';
+comment on function baton_internal.is_under_way(int, text, bigint) is 'whether an event is in a piece';
 
 -- Whether a parked event could go now, were it the first of its key.
-create function baton.is_free(p baton.parked)
+create function baton_internal.is_free(p baton_internal.parked)
 returns boolean
 language sql volatile
 as $$
     select p.lease_token is null and (p.state = 'blocked' or p.state in ('scheduled', 'retry') and p.due_at <= clock_timestamp())
-       and (p.follows is null or not baton.is_under_way(p.group_id, p.key, p.follows))
+       and (p.follows is null or not baton_internal.is_under_way(p.group_id, p.key, p.follows))
 $$;
-comment on function baton.is_free(baton.parked) is 'whether a parked event is due, not leased, and waits for none in a piece';
+comment on function baton_internal.is_free(baton_internal.parked) is 'whether a parked event is due, not leased, and waits for none in a piece';
 
 -- Lease parked events that are due. What is parked of a key goes in id order and without a gap: an event that another consumer holds, or
 -- that is not due, holds back all that follow it, even when one before it is due. Leases that ran out have been ended before.
-create function baton.lease_parked(g baton.consumer_groups, consumer_id text, token uuid, until timestamptz, batch int)
-returns setof baton.parked
+create function baton_internal.lease_parked(g baton.consumer_groups, consumer_id text, token uuid, until timestamptz, batch int)
+returns setof baton_internal.parked
 language sql
 as $$
     with due as (
         select p.parked_id, p.key, p.state
-          from baton.parked p
-         where p.group_id = g.group_id and p.state in ('scheduled', 'retry') and p.due_at <= clock_timestamp() and baton.is_free(p)
+          from baton_internal.parked p
+         where p.group_id = g.group_id and p.state in ('scheduled', 'retry') and p.due_at <= clock_timestamp() and baton_internal.is_free(p)
            and not (p.state = 'retry' and exists (
-                   select from baton.parked q where q.group_id = g.group_id and q.key = p.key and q.id < p.id
-                      and baton.blocks_key(g, q.state) and not baton.is_free(q)))
+                   select from baton_internal.parked q where q.group_id = g.group_id and q.key = p.key and q.id < p.id
+                      and baton_internal.blocks_key(g, q.state) and not baton_internal.is_free(q)))
          order by p.due_at, p.id limit batch
     ), line as (
         select l.parked_id
-          from (select q.parked_id, bool_and(baton.is_free(q)) over (partition by q.key order by q.id) as free
-                  from baton.parked q
-                 where q.group_id = g.group_id and q.key in (select d.key from due d where d.state = 'retry') and baton.blocks_key(g, q.state)) l
+          from (select q.parked_id, bool_and(baton_internal.is_free(q)) over (partition by q.key order by q.id) as free
+                  from baton_internal.parked q
+                 where q.group_id = g.group_id and q.key in (select d.key from due d where d.state = 'retry') and baton_internal.blocks_key(g, q.state)) l
          where l.free
     ), chosen as (
-        select p.parked_id from baton.parked p
+        select p.parked_id from baton_internal.parked p
          where p.parked_id in (select d.parked_id from due d where d.state = 'scheduled' or d.key is null or not g.ordered
                                union select l.parked_id from line l)
          order by p.id limit batch for update
     )
-    update baton.parked p
+    update baton_internal.parked p
        set lease_token = token, consumer_id = lease_parked.consumer_id, leased_until = until, attempt = p.attempt + 1
       from chosen where p.parked_id = chosen.parked_id
     returning p.*
 $$;
-comment on function baton.lease_parked(baton.consumer_groups, text, uuid, timestamptz, int) is 'leases due parked events';
+comment on function baton_internal.lease_parked(baton.consumer_groups, text, uuid, timestamptz, int) is 'leases due parked events';
 
 -- Read parked events back: from their own copy, or from the log.
-create function baton.parked_events(outbox baton.outboxes, leased baton.parked[])
+create function baton_internal.parked_events(outbox baton.outboxes, leased baton_internal.parked[])
 returns setof baton.polled_event
 language plpgsql stable
 as $$
@@ -140,7 +140,7 @@ begin
          cross join lateral (select * from %1$s l where p.event is null and l.id = p.id
                              union all
                              select * from jsonb_populate_record(null::%1$s, p.event) where p.event is not null) e
-         order by e.id$sql$, outbox.relation, baton.event_columns(outbox.payload_type)) using leased;
+         order by e.id$sql$, outbox.relation, baton_internal.event_columns(outbox.payload_type)) using leased;
 end
 $$;
-comment on function baton.parked_events(baton.outboxes, baton.parked[]) is 'parked events as consumers get them';
+comment on function baton_internal.parked_events(baton.outboxes, baton_internal.parked[]) is 'parked events as consumers get them';

@@ -15,15 +15,15 @@ create table baton.pipelines (
 comment on table baton.pipelines is 'pipelines that relays run, by name';
 
 -- Which relay does what only one needs to do.
-create table baton.relay_leader (
+create table baton_internal.relay_leader (
     only_row boolean     primary key default true check (only_row),
     owner    text        not null,
     until    timestamptz not null
 ) with (fillfactor = 50);
-comment on table baton.relay_leader is 'the relay that runs the scheduler''s jobs where the extension does not';
+comment on table baton_internal.relay_leader is 'the relay that runs the scheduler''s jobs where the extension does not';
 
 -- Raise when some setting whose name says that it is a secret holds one in clear, or a URL carries a password.
-create function baton.refuse_secrets(settings jsonb, path text default '')
+create function baton_internal.refuse_secrets(settings jsonb, path text default '')
 returns void
 language plpgsql immutable
 as $$
@@ -34,7 +34,7 @@ begin
     for entry in select key, value from jsonb_each(settings) loop
         place := path || case when path = '' then '' else '.' end || entry.key;
         if jsonb_typeof(entry.value) = 'object' then
-            perform baton.refuse_secrets(entry.value, place);
+            perform baton_internal.refuse_secrets(entry.value, place);
         elsif (entry.key ~* '(password|passwd|secret|token|credential|private_key|api_?key|access_key)'
                and jsonb_typeof(entry.value) <> 'boolean' and (entry.value #>> '{}') !~ '^\$\{(env|file):[^}]+\}$')
               or (entry.value #>> '{}') ~ '://[^/@:]*:(?!\$\{)[^/@]+@'
@@ -46,10 +46,10 @@ begin
     end loop;
 end
 $$;
-comment on function baton.refuse_secrets(jsonb, text) is 'raises when settings hold a secret in clear';
+comment on function baton_internal.refuse_secrets(jsonb, text) is 'raises when settings hold a secret in clear';
 
 -- Refuse settings that no relay could run.
-create function baton.check_pipeline(name text, settings jsonb)
+create function baton_internal.check_pipeline(name text, settings jsonb)
 returns void
 language plpgsql immutable
 as $$
@@ -76,10 +76,10 @@ begin
     elsif settings #>> '{sink,type}' is null then
         raise exception 'pipeline "%": sink.type is missing', name using errcode = 'invalid_parameter_value';
     end if;
-    perform baton.refuse_secrets(settings);
+    perform baton_internal.refuse_secrets(settings);
 end
 $$;
-comment on function baton.check_pipeline(text, jsonb) is 'validates a pipeline as far as the database can';
+comment on function baton_internal.check_pipeline(text, jsonb) is 'validates a pipeline as far as the database can';
 
 -- Make a pipeline, or change it. Running relays follow within seconds.
 create function baton.set_pipeline(name text, settings jsonb, enabled boolean default true)
@@ -88,45 +88,45 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform baton.check_pipeline(name, settings);
-    insert into baton.pipelines as p (name, settings, enabled, updated_by) values (set_pipeline.name, set_pipeline.settings, set_pipeline.enabled, baton.caller())
+    perform baton_internal.check_pipeline(name, settings);
+    insert into baton.pipelines as p (name, settings, enabled, updated_by) values (set_pipeline.name, set_pipeline.settings, set_pipeline.enabled, baton_internal.caller())
     on conflict on constraint pipelines_pkey do update
        set settings = excluded.settings, enabled = excluded.enabled, revision = p.revision + 1, updated_at = clock_timestamp(),
            updated_by = excluded.updated_by;
-    perform baton.record_action('set_pipeline', name, jsonb_build_object('settings', settings, 'enabled', enabled));
+    perform baton_internal.record_action('set_pipeline', name, jsonb_build_object('settings', settings, 'enabled', enabled));
 end
 $$;
 comment on function baton.set_pipeline(text, jsonb, boolean) is 'makes or changes a pipeline in the catalog';
 
 -- Switch a pipeline on or off.
-create function baton.switch_pipeline(name text, enabled boolean)
+create function baton_internal.switch_pipeline(name text, enabled boolean)
 returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
     update baton.pipelines p
-       set enabled = switch_pipeline.enabled, revision = p.revision + 1, updated_at = clock_timestamp(), updated_by = baton.caller()
+       set enabled = switch_pipeline.enabled, revision = p.revision + 1, updated_at = clock_timestamp(), updated_by = baton_internal.caller()
      where p.name = switch_pipeline.name;
     if not found then
         raise exception 'there is no pipeline "%"', name using errcode = 'undefined_object',
             hint = 'see baton.list_pipelines(); pipelines in a relay''s file are switched there';
     end if;
-    perform baton.record_action(case when enabled then 'enable_pipeline' else 'disable_pipeline' end, name);
+    perform baton_internal.record_action(case when enabled then 'enable_pipeline' else 'disable_pipeline' end, name);
 end
 $$;
-comment on function baton.switch_pipeline(text, boolean) is 'applies enable_pipeline() and disable_pipeline()';
+comment on function baton_internal.switch_pipeline(text, boolean) is 'applies enable_pipeline() and disable_pipeline()';
 
 create function baton.enable_pipeline(name text)
 returns void
 language sql
-as $$ select baton.switch_pipeline(name, true) $$;
+as $$ select baton_internal.switch_pipeline(name, true) $$;
 comment on function baton.enable_pipeline(text) is 'lets relays run a pipeline';
 
 create function baton.disable_pipeline(name text)
 returns void
 language sql
-as $$ select baton.switch_pipeline(name, false) $$;
+as $$ select baton_internal.switch_pipeline(name, false) $$;
 comment on function baton.disable_pipeline(text) is 'makes relays drain and stop a pipeline; its group keeps its place';
 
 -- Delete a pipeline. Its group and position stay until drop_consumer_group().
@@ -143,7 +143,7 @@ begin
         end if;
         raise exception 'there is no pipeline "%"', name using errcode = 'undefined_object', hint = 'see baton.list_pipelines()';
     end if;
-    perform baton.record_action('delete_pipeline', name);
+    perform baton_internal.record_action('delete_pipeline', name);
     return true;
 end
 $$;
@@ -163,28 +163,28 @@ as $$
       from baton.pipelines p
       left join baton.consumer_groups g on g.group_name = coalesce(p.settings #>> '{source,group}', p.name)
                                        and p.settings #>> '{source,outbox}' is not null
-      left join baton.group_positions at on at.group_id = g.group_id
+      left join baton_internal.group_positions at on at.group_id = g.group_id
      order by p.name
 $$;
 comment on function baton.list_pipelines() is 'pipelines of the catalog and who runs them';
 
 -- Take or keep the leader's lease; false while another relay has it.
-create function baton.take_lead(owner text, lease interval default '30 seconds')
+create function baton_internal.take_lead(owner text, lease interval default '30 seconds')
 returns boolean
 language sql security definer
 set search_path = pg_catalog, pg_temp
 as $$
     with taken as (
-        insert into baton.relay_leader as l (owner, until) values (take_lead.owner, clock_timestamp() + lease)
+        insert into baton_internal.relay_leader as l (owner, until) values (take_lead.owner, clock_timestamp() + lease)
         on conflict on constraint relay_leader_pkey do update set owner = excluded.owner, until = excluded.until
          where l.owner = excluded.owner or l.until < clock_timestamp()
         returning 1)
     select exists (select from taken)
 $$;
-comment on function baton.take_lead(text, interval) is 'whether a relay leads, that is runs the scheduler''s jobs';
+comment on function baton_internal.take_lead(text, interval) is 'whether a relay leads, that is runs the scheduler''s jobs';
 
-select baton.declare_privileges('execute', '{baton_operator}',
+select baton_internal.declare_privileges('execute', '{baton_operator}',
     '{set_pipeline,switch_pipeline,enable_pipeline,disable_pipeline,delete_pipeline}');
-select baton.declare_privileges('execute', '{baton_operator,baton_relay,baton_viewer}', '{list_pipelines}');
-select baton.declare_privileges('execute', '{baton_relay}', '{take_lead}');
-select baton.declare_privileges('select', '{baton_operator,baton_relay,baton_viewer}', '{pipelines,relay_leader}');
+select baton_internal.declare_privileges('execute', '{baton_operator,baton_relay,baton_viewer}', '{list_pipelines}');
+select baton_internal.declare_privileges('execute', '{baton_relay}', '{take_lead}');
+select baton_internal.declare_privileges('select', '{baton_operator,baton_relay,baton_viewer}', '{pipelines,relay_leader}');

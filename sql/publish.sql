@@ -1,13 +1,13 @@
 -- Publishing: an event is one insert. These functions are for those who do not write it themselves.
 
 -- Note an idempotency key; a key used within its window makes the insert a no-op.
-create function baton.claim_idempotency_key()
+create function baton_internal.claim_idempotency_key()
 returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    insert into baton.idempotency_keys as k (outbox_id, key, id, expires_at)
+    insert into baton_internal.idempotency_keys as k (outbox_id, key, id, expires_at)
     values (tg_argv[0]::int, coalesce(new.tenant_id || ':', '') || new.idempotency_key, new.id,
             clock_timestamp() + tg_argv[1]::interval)
     on conflict (outbox_id, key) do update set id = excluded.id, expires_at = excluded.expires_at
@@ -18,21 +18,21 @@ begin
     return new;
 end
 $$;
-comment on function baton.claim_idempotency_key() is 'row trigger: an event with a key used before is not inserted again';
+comment on function baton_internal.claim_idempotency_key() is 'row trigger: an event with a key used before is not inserted again';
 
 -- Return the id of the event that used an idempotency key first.
-create function baton.find_idempotent(relation regclass, tenant_id text, idempotency_key text)
+create function baton_internal.find_idempotent(relation regclass, tenant_id text, idempotency_key text)
 returns bigint
 language sql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
-    select k.id from baton.idempotency_keys k join baton.outboxes o using (outbox_id)
+    select k.id from baton_internal.idempotency_keys k join baton.outboxes o using (outbox_id)
      where o.relation = $1 and k.key = coalesce($2 || ':', '') || $3
 $$;
-comment on function baton.find_idempotent(regclass, text, text) is 'id of the event that used a key first';
+comment on function baton_internal.find_idempotent(regclass, text, text) is 'id of the event that used a key first';
 
 -- The type of an outbox's payload column.
-create function baton.payload_type_of(relation regclass)
+create function baton_internal.payload_type_of(relation regclass)
 returns text
 language plpgsql stable  -- its plan is kept, unlike that of a function in SQL
 as $$
@@ -41,10 +41,10 @@ begin
              where a.attrelid = relation and a.attname = 'payload' and not a.attisdropped);
 end
 $$;
-comment on function baton.payload_type_of(regclass) is 'type of the payload column of an outbox';
+comment on function baton_internal.payload_type_of(regclass) is 'type of the payload column of an outbox';
 
 -- Refuse to publish while an operator has switched it off.
-create function baton.check_publishing()
+create function baton_internal.check_publishing()
 returns void
 language plpgsql stable
 as $$
@@ -55,15 +55,15 @@ begin
     end if;
 end
 $$;
-comment on function baton.check_publishing() is 'raises BT005 while outbox_enabled is off';
+comment on function baton_internal.check_publishing() is 'raises BT005 while outbox_enabled is off';
 
 -- Insert the events of a JSON array whose payloads are under "payload"; returns their ids in order.
-create function baton.publish_events(relation regclass, events jsonb)
+create function baton_internal.publish_events(relation regclass, events jsonb)
 returns setof bigint
 language plpgsql
 as $$
 begin
-    perform baton.check_publishing();
+    perform baton_internal.check_publishing();
     if exists (select from jsonb_array_elements(events) e where jsonb_typeof(e) <> 'object' or e ->> 'event_type' is null) then
         raise exception 'an event needs an event_type' using errcode = 'null_value_not_allowed',
             hint = 'each event is an object like {"event_type": "order.placed", "payload": {...}}';
@@ -79,33 +79,33 @@ begin
                coalesce((e ->> 'occurred_at')::timestamptz, clock_timestamp()), (e ->> 'available_at')::timestamptz
           from jsonb_array_elements($1) with ordinality as events (e, n) order by n
         returning id$sql$, relation,
-        case baton.payload_type_of(relation) when 'jsonb' then $e$e -> 'payload'$e$
+        case baton_internal.payload_type_of(relation) when 'jsonb' then $e$e -> 'payload'$e$
              when 'json' then $e$(e -> 'payload')::json$e$ when 'bytea' then $e$(e ->> 'payload')::bytea$e$
              else $e$e ->> 'payload'$e$ end) using events;
 end
 $$;
-comment on function baton.publish_events(regclass, jsonb) is 'inserts an array of events; called by publish_many()';
+comment on function baton_internal.publish_events(regclass, jsonb) is 'inserts an array of events; called by publish_many()';
 
 -- Publish one event and return its id, or the first one's when its idempotency key was used before.
-create function baton.publish_event(relation regclass, event jsonb)
+create function baton_internal.publish_event(relation regclass, event jsonb)
 returns bigint
 language plpgsql
 as $$
 declare
     new_id bigint;
 begin
-    select * into new_id from baton.publish_events(relation, jsonb_build_array(event));
+    select * into new_id from baton_internal.publish_events(relation, jsonb_build_array(event));
     if new_id is null then
-        new_id := baton.find_idempotent(relation, coalesce(event ->> 'tenant_id', nullif(current_setting('baton.tenant_id', true), '')),
+        new_id := baton_internal.find_idempotent(relation, coalesce(event ->> 'tenant_id', nullif(current_setting('baton.tenant_id', true), '')),
                                         event ->> 'idempotency_key');
     end if;
     return new_id;
 end
 $$;
-comment on function baton.publish_event(regclass, jsonb) is 'inserts one event; called by publish()';
+comment on function baton_internal.publish_event(regclass, jsonb) is 'inserts one event; called by publish()';
 
 -- How a payload of the given type goes into a column of the wanted one, as an expression over $1.
-create function baton.payload_expression(wanted text, given text)
+create function baton_internal.payload_expression(wanted text, given text)
 returns text
 language sql immutable
 as $$
@@ -117,10 +117,10 @@ as $$
         when wanted = 'json' and given <> 'bytea' then 'to_json($1)'
     end
 $$;
-comment on function baton.payload_expression(text, text) is 'expression that turns a payload into the outbox''s type; null when it does not fit';
+comment on function baton_internal.payload_expression(text, text) is 'expression that turns a payload into the outbox''s type; null when it does not fit';
 
 -- Publish one event and return its id, or the first one's when its idempotency key was used before.
-create function baton.publish_payload(
+create function baton_internal.publish_payload(
     relation regclass, event_type text, payload anyelement, aggregate_type text, aggregate_id text, topic text, partition_key text,
     headers jsonb, tenant_id text, trace_id text, correlation_id text, causation_id text, idempotency_key text, schema_version int,
     occurred_at timestamptz, available_at timestamptz, event_id uuid)
@@ -128,13 +128,13 @@ returns bigint
 language plpgsql
 as $$
 declare
-    wanted constant text := baton.payload_type_of(relation);
+    wanted constant text := baton_internal.payload_type_of(relation);
     given constant text := pg_typeof(payload)::text;
-    expression constant text := baton.payload_expression(wanted, given);
+    expression constant text := baton_internal.payload_expression(wanted, given);
     tenant constant text := coalesce(tenant_id, nullif(current_setting('baton.tenant_id', true), ''));
     new_id bigint;
 begin
-    perform baton.check_publishing();
+    perform baton_internal.check_publishing();
     if event_type is null then
         raise exception 'an event needs an event_type' using errcode = 'null_value_not_allowed';
     elsif expression is null then
@@ -148,10 +148,10 @@ begin
        into new_id
       using payload, event_type, aggregate_type, aggregate_id, topic, partition_key, headers, tenant, trace_id, correlation_id,
             causation_id, idempotency_key, schema_version, occurred_at, available_at, event_id;
-    return coalesce(new_id, baton.find_idempotent(relation, tenant, idempotency_key));
+    return coalesce(new_id, baton_internal.find_idempotent(relation, tenant, idempotency_key));
 end
 $$;
-comment on function baton.publish_payload(regclass, text, anyelement, text, text, text, text, jsonb, text, text, text, text, text, int, timestamptz,
+comment on function baton_internal.publish_payload(regclass, text, anyelement, text, text, text, text, jsonb, text, text, text, text, text, int, timestamptz,
     timestamptz, uuid) is 'inserts one event; called by publish()';
 
 -- Publish an event. A payload given as text, or as a literal, is read as JSON where the outbox holds JSON.
@@ -176,7 +176,7 @@ create function baton.publish(
 returns bigint
 language sql
 as $$
-    select baton.publish_payload(baton.resolve_table(outbox), event_type, payload, aggregate_type, aggregate_id, topic, partition_key, headers,
+    select baton_internal.publish_payload(baton_internal.resolve_table(outbox), event_type, payload, aggregate_type, aggregate_id, topic, partition_key, headers,
         tenant_id, trace_id, correlation_id, causation_id, idempotency_key, schema_version, occurred_at, available_at, event_id)
 $$;
 comment on function baton.publish(text, text, text, text, text, text, text, jsonb, text, text, text, text, text, int, timestamptz, timestamptz, uuid)
@@ -204,7 +204,7 @@ create function baton.publish(
 returns bigint
 language sql
 as $$
-    select baton.publish_payload(baton.resolve_table(outbox), event_type, payload, aggregate_type, aggregate_id, topic, partition_key, headers,
+    select baton_internal.publish_payload(baton_internal.resolve_table(outbox), event_type, payload, aggregate_type, aggregate_id, topic, partition_key, headers,
         tenant_id, trace_id, correlation_id, causation_id, idempotency_key, schema_version, occurred_at, available_at, event_id)
 $$;
 comment on function baton.publish(text, text, anyelement, text, text, text, text, jsonb, text, text, text, text, text, int, timestamptz, timestamptz, uuid)
@@ -216,7 +216,7 @@ returns setof bigint
 language plpgsql
 as $$
 declare
-    relation constant regclass := baton.resolve_table(outbox);
+    relation constant regclass := baton_internal.resolve_table(outbox);
     event jsonb;
 begin
     if events is null or jsonb_typeof(events) <> 'array' then
@@ -225,14 +225,14 @@ begin
     end if;
     if jsonb_path_exists(events, '$[*].idempotency_key') then
         for event in select jsonb_array_elements(events) loop
-            return next baton.publish_event(relation, event);
+            return next baton_internal.publish_event(relation, event);
         end loop;
     else
-        return query select * from baton.publish_events(relation, events);
+        return query select * from baton_internal.publish_events(relation, events);
     end if;
 end
 $$;
 comment on function baton.publish_many(text, jsonb) is 'publishes an array of events; returns their ids in order';
 
-select baton.declare_privileges('execute', '{baton_producer,baton_operator}',
+select baton_internal.declare_privileges('execute', '{baton_producer,baton_operator}',
     '{publish,publish_many,publish_event,publish_events,publish_payload,check_publishing,payload_type_of,payload_expression,find_idempotent}');

@@ -5,7 +5,7 @@
 -- What an owner had read and not settled is read again by the next one, from the position that was written last.
 
 -- What a relay gets to know when it takes a group. Without an epoch the group is somebody else's for now.
-create type baton.group_lease as (
+create type baton_internal.group_lease as (
     epoch         bigint,
     held_by       text,         -- who has it, when there is no epoch
     held_until    timestamptz,
@@ -17,48 +17,48 @@ create type baton.group_lease as (
     era           int,
     seen          pg_snapshot,
     window_number bigint,
-    open_window   baton.windows,  -- null when none is open
+    open_window   baton_internal.windows,  -- null when none is open
     after_id      bigint,
     parked_upto   bigint,         -- highest id that is parked: events up to there may be parked already
-    late_sql      text,           -- statements for reading, see baton.read_statement()
+    late_sql      text,           -- statements for reading, see baton_internal.read_statement()
     fresh_sql     text,
-    open_sql      text            -- see baton.open_statement()
+    open_sql      text            -- see baton_internal.open_statement()
 );
-comment on type baton.group_lease is 'a group in the hands of a relay: its epoch, position and how to read it';
+comment on type baton_internal.group_lease is 'a group in the hands of a relay: its epoch, position and how to read it';
 
 -- The select list of an event `e` as the relay reads it: every column in its own type.
-create function baton.relay_columns()
+create function baton_internal.relay_columns()
 returns text
 language sql immutable
 as $$
     select 'e.id, e.event_id, e.tenant_id, e.aggregate_type, e.aggregate_id, e.event_type, e.schema_version, e.topic, e.partition_key, '
            'e.payload, e.headers, e.trace_id, e.correlation_id, e.causation_id, e.occurred_at, e.available_at'
 $$;
-comment on function baton.relay_columns() is 'select list of an event for the relay';
+comment on function baton_internal.relay_columns() is 'select list of an event for the relay';
 
 -- The same for reading a window: payloads that are stored in more than 8 kB are left out, and their size stands in a
 -- last column. How many rows fit into the relay's memory is not known before they are read; so they come without what
 -- is large, and the relay fetches that as far as it has room.
-create function baton.window_columns()
+create function baton_internal.window_columns()
 returns text
 language sql immutable
 as $$
-    select replace(baton.relay_columns(), 'e.payload,', 'case when pg_column_size(e.payload) <= 8192 then e.payload end,')
+    select replace(baton_internal.relay_columns(), 'e.payload,', 'case when pg_column_size(e.payload) <= 8192 then e.payload end,')
            || ', case when pg_column_size(e.payload) > 8192 then pg_column_size(e.payload) end'
 $$;
-comment on function baton.window_columns() is 'select list of an event in a window for the relay, without large payloads';
+comment on function baton_internal.window_columns() is 'select list of an event in a window for the relay, without large payloads';
 
 -- The statement with which a relay opens the next window of the current era, prepared once: $1 group, $2 window number, $3 era, $4 seen.
--- It does what baton.open_window() does, under one snapshot: its own. `unsure` says that this was not the place to ask, because a later
--- era has begun or the transaction has written: ask baton.open_group_window().
-create function baton.open_statement(outbox baton.outboxes)
+-- It does what baton_internal.open_window() does, under one snapshot: its own. `unsure` says that this was not the place to ask, because a later
+-- era has begun or the transaction has written: ask baton_internal.open_group_window().
+create function baton_internal.open_statement(outbox baton.outboxes)
 returns text
 language sql stable
 as $$
     select format($sql$
         with now as materialized (
             select pg_current_snapshot() as sight, pg_current_wal_insert_lsn() as lsn,
-                   (select coalesce(max(e.last_id), 0) + 1 from baton.outbox_eras e where e.outbox_id = %2$s and e.era < $3) as first_of_era
+                   (select coalesce(max(e.last_id), 0) + 1 from baton_internal.outbox_eras e where e.outbox_id = %2$s and e.era < $3) as first_of_era
         ), fresh as materialized (
             select min(f.id) as first_id from (
                 select t.id from %1$s t
@@ -72,16 +72,16 @@ as $$
                                   order by t.xid, t.id limit 1) one
         )
         select case when f.first_id is not null or l.xids <> '{}'
-                    then ($1::int, $2::bigint, $3::int, $4::pg_snapshot, n.sight, n.lsn, l.xids, f.first_id, null)::baton.windows end as opened,
+                    then ($1::int, $2::bigint, $3::int, $4::pg_snapshot, n.sight, n.lsn, l.xids, f.first_id, null)::baton_internal.windows end as opened,
                pg_current_wal_flush_lsn() >= n.lsn as flushed,
                pg_current_xact_id_if_assigned() is not null
-               or exists (select from baton.outbox_eras e where e.outbox_id = %2$s and e.era > $3) as unsure
+               or exists (select from baton_internal.outbox_eras e where e.outbox_id = %2$s and e.era > $3) as unsure
           from now n, fresh f, late l$sql$, outbox.relation, outbox.outbox_id)
 $$;
-comment on function baton.open_statement(baton.outboxes) is 'text of the statement that opens a window for a relay';
+comment on function baton_internal.open_statement(baton.outboxes) is 'text of the statement that opens a window for a relay';
 
 -- Find or make the group of a pipeline. One that exists keeps its position and gets the pipeline's policy.
-create function baton.prepare_group(
+create function baton_internal.prepare_group(
     name         text,
     outbox       text,
     start        text     default 'earliest',
@@ -92,30 +92,30 @@ create function baton.prepare_group(
 returns int
 language sql
 as $$
-    select baton.fit_group(baton.resolve_table(outbox), jsonb_build_object(
+    select baton_internal.fit_group(baton_internal.resolve_table(outbox), jsonb_build_object(
         'group_name', name, 'auto_offset_reset', start, 'max_attempts', max_attempts, 'retry_base', retry_base,
         'retry_limit', retry_limit, 'on_poison', on_poison))
 $$;
-comment on function baton.prepare_group(text, text, text, int, interval, interval, text)
+comment on function baton_internal.prepare_group(text, text, text, int, interval, interval, text)
     is 'finds or makes the group of a pipeline and gives it the pipeline''s policy';
 
 -- Make the group, or change its policy where it differs.
-create function baton.fit_group(relation regclass, options jsonb)
+create function baton_internal.fit_group(relation regclass, options jsonb)
 returns int
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    outbox baton.outboxes := baton.find_outbox(relation);
+    outbox baton.outboxes := baton_internal.find_outbox(relation);
     wanted baton.consumer_groups;
     existing baton.consumer_groups;
 begin
-    perform baton.check_group_options(options);
+    perform baton_internal.check_group_options(options);
     select * into existing from baton.consumer_groups g where g.group_name = options ->> 'group_name';
     if not found then
-        return baton.make_group(relation, options);
+        return baton_internal.make_group(relation, options);
     end if;
-    perform baton.check_tenant(outbox.tenancy, existing.tenant_id);
+    perform baton_internal.check_tenant(outbox.tenancy, existing.tenant_id);
     if existing.outbox_id <> outbox.outbox_id then
         raise exception 'consumer group "%" reads another outbox than %', existing.group_name, relation
             using errcode = 'duplicate_object', hint = 'give the pipeline''s source another group';
@@ -130,81 +130,81 @@ begin
     return existing.group_id;
 end
 $$;
-comment on function baton.fit_group(regclass, jsonb) is 'makes or changes a group; called by prepare_group()';
+comment on function baton_internal.fit_group(regclass, jsonb) is 'makes or changes a group; called by prepare_group()';
 
 -- Who has the group now, other than that relay; null when it is free to take.
-create function baton.group_holder(at baton.group_positions, new_owner text)
+create function baton_internal.group_holder(at baton_internal.group_positions, new_owner text)
 returns table (holder text, until timestamptz)
 language sql volatile
 as $$
     select h.holder, h.until from (
         select at.owner as holder, at.owned_until as until where at.owner <> new_owner
         union all
-        select p.consumer_id, p.leased_until from baton.pieces p where p.group_id = at.group_id and p.lease_token is not null
+        select p.consumer_id, p.leased_until from baton_internal.pieces p where p.group_id = at.group_id and p.lease_token is not null
         union all
-        select p.consumer_id, p.leased_until from baton.parked p
+        select p.consumer_id, p.leased_until from baton_internal.parked p
          where p.group_id = at.group_id and p.lease_token is not null and p.consumer_id is distinct from at.owner
            and p.consumer_id <> new_owner) h
      where h.until > clock_timestamp() order by h.until desc limit 1
 $$;
-comment on function baton.group_holder(baton.group_positions, text) is 'the relay or consumer that holds a group';
+comment on function baton_internal.group_holder(baton_internal.group_positions, text) is 'the relay or consumer that holds a group';
 
 -- Put the position back to the oldest piece that nobody settled, so that a single reader can go on from there.
-create function baton.absorb_pieces(at baton.group_positions)
-returns baton.group_positions
+create function baton_internal.absorb_pieces(at baton_internal.group_positions)
+returns baton_internal.group_positions
 language plpgsql
 as $$
 declare
-    oldest baton.pieces;
-    w baton.windows;
+    oldest baton_internal.pieces;
+    w baton_internal.windows;
 begin
-    select * into oldest from baton.pieces p where p.group_id = at.group_id order by p.window_number, p.after_id limit 1;
+    select * into oldest from baton_internal.pieces p where p.group_id = at.group_id order by p.window_number, p.after_id limit 1;
     if found then
-        select * into w from baton.windows x where x.group_id = at.group_id and x.window_number = oldest.window_number;
+        select * into w from baton_internal.windows x where x.group_id = at.group_id and x.window_number = oldest.window_number;
         at.era := w.era;
         at.seen := w.seen;
         at.window_number := w.window_number;
         at.window_open := true;
         at.after_id := oldest.after_id;
-        delete from baton.pieces p where p.group_id = at.group_id;
+        delete from baton_internal.pieces p where p.group_id = at.group_id;
     end if;
-    delete from baton.windows x
+    delete from baton_internal.windows x
      where x.group_id = at.group_id and (x.window_number <> at.window_number or not at.window_open);
     return at;
 end
 $$;
-comment on function baton.absorb_pieces(baton.group_positions) is 'turns outstanding pieces into one position before them';
+comment on function baton_internal.absorb_pieces(baton_internal.group_positions) is 'turns outstanding pieces into one position before them';
 
 -- Take a group for a relay when it is free, its lease ran out, or it is the relay's own. Raises the epoch.
-create function baton.take_group(group_name text, owner text, lease interval default '15 seconds')
-returns baton.group_lease
+create function baton_internal.take_group(group_name text, owner text, lease interval default '15 seconds')
+returns baton_internal.group_lease
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    g baton.consumer_groups := baton.find_group(group_name);
+    g baton.consumer_groups := baton_internal.find_group(group_name);
     outbox baton.outboxes;
-    at baton.group_positions;
-    taken baton.group_lease;
+    at baton_internal.group_positions;
+    taken baton_internal.group_lease;
 begin
-    perform baton.check_consumer(owner);
+    perform baton_internal.check_consumer(owner);
     if lease is null or lease <= interval '0' then
         raise exception 'a lease needs a duration above zero' using errcode = 'invalid_parameter_value';
     end if;
     select * into outbox from baton.outboxes o where o.outbox_id = g.outbox_id;
-    perform baton.verify_era(outbox.relation);
-    at := baton.lock_position(g.group_id);
-    select h.holder, h.until into taken.held_by, taken.held_until from baton.group_holder(at, owner) h;
+    perform baton_internal.verify_era(outbox.relation);
+    at := baton_internal.lock_position(g.group_id);
+    select h.holder, h.until into taken.held_by, taken.held_until from baton_internal.group_holder(at, owner) h;
     if taken.held_by is not null then
         return taken;
     end if;
-    at := baton.absorb_pieces(at);
-    update baton.parked p set lease_token = null, consumer_id = null, leased_until = null
+    at := baton_internal.absorb_pieces(at);
+    update baton_internal.parked p set lease_token = null, consumer_id = null, leased_until = null
      where p.group_id = g.group_id and p.lease_token is not null;
     at.owner := owner;
     at.owner_epoch := at.owner_epoch + 1;
     at.owned_until := clock_timestamp() + lease;
-    perform baton.move_position(at);
+    perform baton_internal.move_position(at);
     taken.epoch := at.owner_epoch;
     taken.held_until := at.owned_until;
     taken.held_by := owner;
@@ -218,24 +218,24 @@ begin
     taken.window_number := at.window_number;
     taken.after_id := at.after_id;
     if at.window_open then
-        taken.open_window := baton.load_window(outbox, g.group_id, at.window_number);
+        taken.open_window := baton_internal.load_window(outbox, g.group_id, at.window_number);
     end if;
-    select max(p.id) into taken.parked_upto from baton.parked p where p.group_id = g.group_id;
-    taken.late_sql := baton.read_statement(outbox.relation, 'late', baton.window_columns(), g.tenant_id);
-    taken.open_sql := baton.open_statement(outbox);
-    taken.fresh_sql := baton.read_statement(outbox.relation, 'fresh', baton.window_columns(), g.tenant_id);
+    select max(p.id) into taken.parked_upto from baton_internal.parked p where p.group_id = g.group_id;
+    taken.late_sql := baton_internal.read_statement(outbox.relation, 'late', baton_internal.window_columns(), g.tenant_id);
+    taken.open_sql := baton_internal.open_statement(outbox);
+    taken.fresh_sql := baton_internal.read_statement(outbox.relation, 'fresh', baton_internal.window_columns(), g.tenant_id);
     return taken;
 end
 $$;
-comment on function baton.take_group(text, text, interval) is 'gives a group to a relay alone, with a new epoch';
+comment on function baton_internal.take_group(text, text, interval) is 'gives a group to a relay alone, with a new epoch';
 
 -- Lock the position and refuse an owner whose epoch is over.
-create function baton.check_owner(group_id int, epoch bigint)
-returns baton.group_positions
+create function baton_internal.check_owner(group_id int, epoch bigint)
+returns baton_internal.group_positions
 language plpgsql
 as $$
 declare
-    at constant baton.group_positions := baton.lock_position(group_id);
+    at constant baton_internal.group_positions := baton_internal.lock_position(group_id);
 begin
     if at.owner is null or at.owner_epoch <> epoch then
         raise exception 'the relay has lost the consumer group'
@@ -243,56 +243,56 @@ begin
                   detail = format('epoch %s is over, the group is %s', epoch,
                                   case when at.group_id is null then 'gone' when at.owner is null then 'free'
                                        else format('worked by "%s" in epoch %s', at.owner, at.owner_epoch) end),
-                  hint = 'take it again with baton.take_group()';
+                  hint = 'take it again with baton_internal.take_group()';
     end if;
     return at;
 end
 $$;
-comment on function baton.check_owner(int, bigint) is 'raises BT001 unless the epoch is the current one';
+comment on function baton_internal.check_owner(int, bigint) is 'raises BT001 unless the epoch is the current one';
 
 -- Keep a group longer. Says whether parked events hold back keys, and in how many seconds the next parked event is due.
-create function baton.renew_group(group_id int, epoch bigint, lease interval default '15 seconds',
+create function baton_internal.renew_group(group_id int, epoch bigint, lease interval default '15 seconds',
                                   out blocking boolean, out due_in double precision)
 returns record
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    at baton.group_positions := baton.check_owner(group_id, epoch);
+    at baton_internal.group_positions := baton_internal.check_owner(group_id, epoch);
     g baton.consumer_groups;
 begin
     perform set_config('synchronous_commit', 'off', true);
     at.owned_until := clock_timestamp() + lease;
-    perform baton.move_position(at);
+    perform baton_internal.move_position(at);
     select * into g from baton.consumer_groups c where c.group_id = at.group_id;
-    blocking := exists (select from baton.parked p where p.group_id = at.group_id and baton.blocks_key(g, p.state));
-    select extract(epoch from min(p.due_at) - clock_timestamp()) into due_in from baton.parked p
+    blocking := exists (select from baton_internal.parked p where p.group_id = at.group_id and baton_internal.blocks_key(g, p.state));
+    select extract(epoch from min(p.due_at) - clock_timestamp()) into due_in from baton_internal.parked p
      where p.group_id = at.group_id and p.state in ('scheduled', 'retry') and p.lease_token is null;
 end
 $$;
-comment on function baton.renew_group(int, bigint, interval) is 'extends a relay''s ownership of a group';
+comment on function baton_internal.renew_group(int, bigint, interval) is 'extends a relay''s ownership of a group';
 
 -- Give a group back, so that another relay or consumer need not wait for the lease to end.
-create function baton.release_group(group_id int, epoch bigint)
+create function baton_internal.release_group(group_id int, epoch bigint)
 returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    at baton.group_positions := baton.check_owner(group_id, epoch);
+    at baton_internal.group_positions := baton_internal.check_owner(group_id, epoch);
 begin
-    update baton.parked p set lease_token = null, consumer_id = null, leased_until = null
+    update baton_internal.parked p set lease_token = null, consumer_id = null, leased_until = null
      where p.group_id = at.group_id and p.lease_token is not null;
     at.owner := null;
     at.owned_until := null;
-    perform baton.move_position(at);
+    perform baton_internal.move_position(at);
 end
 $$;
-comment on function baton.release_group(int, bigint) is 'ends a relay''s ownership of a group';
+comment on function baton_internal.release_group(int, bigint) is 'ends a relay''s ownership of a group';
 
 -- Open the window after `seen`; null when there is nothing. Reads only. An era that is exhausted is left for the next one.
-create function baton.open_group_window(group_id int, window_number bigint, era int, seen pg_snapshot,
-                                        out opened baton.windows, out flushed boolean)
+create function baton_internal.open_group_window(group_id int, window_number bigint, era int, seen pg_snapshot,
+                                        out opened baton_internal.windows, out flushed boolean)
 returns record
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -303,82 +303,82 @@ begin
     select o.* into outbox from baton.outboxes o join baton.consumer_groups g using (outbox_id)
      where g.group_id = open_group_window.group_id;
     loop
-        opened := baton.open_window(outbox, group_id, window_number, era, seen);
+        opened := baton_internal.open_window(outbox, group_id, window_number, era, seen);
         exit when not (opened is null)
-               or not exists (select from baton.outbox_eras x where x.outbox_id = outbox.outbox_id and x.era > open_group_window.era);
+               or not exists (select from baton_internal.outbox_eras x where x.outbox_id = outbox.outbox_id and x.era > open_group_window.era);
         era := era + 1;
         seen := '3:3:';
     end loop;
     flushed := opened is null or pg_current_wal_flush_lsn() >= opened.flushed_at;
 end
 $$;
-comment on function baton.open_group_window(int, bigint, int, pg_snapshot) is 'the next window of a group for its relay';
+comment on function baton_internal.open_group_window(int, bigint, int, pg_snapshot) is 'the next window of a group for its relay';
 
 -- Write down how far a window is settled. A window is stored only when the relay stops in the middle of it.
 -- The commit is not waited for: a position that is lost in a crash means delivering again.
-create function baton.checkpoint_group(group_id int, epoch bigint, w baton.windows, after_id bigint, done boolean)
+create function baton_internal.checkpoint_group(group_id int, epoch bigint, w baton_internal.windows, after_id bigint, done boolean)
 returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    at baton.group_positions := baton.check_owner(group_id, epoch);
+    at baton_internal.group_positions := baton_internal.check_owner(group_id, epoch);
     stored constant boolean := at.window_open and at.window_number = w.window_number;
 begin
     perform set_config('synchronous_commit', 'off', true);
     if at.window_open and (done or not stored) then
-        delete from baton.windows x where x.group_id = at.group_id and x.window_number = at.window_number;
+        delete from baton_internal.windows x where x.group_id = at.group_id and x.window_number = at.window_number;
     end if;
     if not done and not stored then
-        insert into baton.windows select w.*;
+        insert into baton_internal.windows select w.*;
     end if;
     at.era := w.era;
     at.seen := case when done then w.sight else w.seen end;
     at.window_number := w.window_number;
     at.window_open := not done;
     at.after_id := checkpoint_group.after_id;
-    perform baton.move_position(at);
+    perform baton_internal.move_position(at);
 end
 $$;
-comment on function baton.checkpoint_group(int, bigint, baton.windows, bigint, boolean) is 'moves the position of an owned group';
+comment on function baton_internal.checkpoint_group(int, bigint, baton_internal.windows, bigint, boolean) is 'moves the position of an owned group';
 
 -- Take aside those of the events just read that cannot go now; returns them and those that are parked already.
-create function baton.set_aside(group_id int, epoch bigint, ids bigint[], keys text[], available timestamptz[])
+create function baton_internal.set_aside(group_id int, epoch bigint, ids bigint[], keys text[], available timestamptz[])
 returns bigint[]
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-    at baton.group_positions := baton.check_owner(set_aside.group_id, epoch);
+    at baton_internal.group_positions := baton_internal.check_owner(set_aside.group_id, epoch);
     g baton.consumer_groups;
 begin
     perform set_config('synchronous_commit', 'off', true);
     select * into g from baton.consumer_groups c where c.group_id = at.group_id;
-    insert into baton.parked (group_id, id, state, key, attempt, due_at)
+    insert into baton_internal.parked (group_id, id, state, key, attempt, due_at)
     select at.group_id, e.id, case when e.available_at > clock_timestamp() then 'scheduled' else 'blocked' end, e.key, 0,
            greatest(e.available_at, clock_timestamp())
       from unnest(ids, keys, available) as e (id, key, available_at)
      where e.available_at > clock_timestamp()
         or g.ordered and e.key is not null
-           and exists (select from baton.parked p where p.group_id = at.group_id and p.key = e.key and p.id < e.id
-                          and baton.blocks_key(g, p.state))
+           and exists (select from baton_internal.parked p where p.group_id = at.group_id and p.key = e.key and p.id < e.id
+                          and baton_internal.blocks_key(g, p.state))
     on conflict (group_id, id) do nothing;
-    return array(select p.id from baton.parked p where p.group_id = at.group_id and p.id = any (ids));
+    return array(select p.id from baton_internal.parked p where p.group_id = at.group_id and p.id = any (ids));
 end
 $$;
-comment on function baton.set_aside(int, bigint, bigint[], text[], timestamptz[])
+comment on function baton_internal.set_aside(int, bigint, bigint[], text[], timestamptz[])
     is 'parks events that are not due or whose key is held back; returns all of the ids that are parked';
 
 -- Park what an owner could not deliver: kind is retry, dead, or blocked for later events of a key that is held back.
-create function baton.park_group_events(group_id int, epoch bigint, ids bigint[], keys text[], attempts int[], errors text[], kinds text[])
+create function baton_internal.park_group_events(group_id int, epoch bigint, ids bigint[], keys text[], attempts int[], errors text[], kinds text[])
 returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-    at baton.group_positions := baton.check_owner(park_group_events.group_id, epoch);
+    at baton_internal.group_positions := baton_internal.check_owner(park_group_events.group_id, epoch);
     g baton.consumer_groups;
     outbox baton.outboxes;
     f record;
@@ -392,71 +392,71 @@ begin
           from unnest(ids, keys, attempts, errors, kinds) as x (id, key, attempt, error, kind)
          where x.kind <> 'blocked' group by x.error, x.kind
     loop
-        perform baton.park(outbox, g, f.ids, f.keys, f.attempts, f.error, f.kind = 'dead');
+        perform baton_internal.park(outbox, g, f.ids, f.keys, f.attempts, f.error, f.kind = 'dead');
     end loop;
-    insert into baton.parked as p (group_id, id, state, key, attempt, due_at)
+    insert into baton_internal.parked as p (group_id, id, state, key, attempt, due_at)
     select at.group_id, x.id, 'blocked', x.key, x.attempt - 1, clock_timestamp()
       from unnest(ids, keys, attempts, kinds) as x (id, key, attempt, kind)
      where x.kind = 'blocked'
     on conflict (group_id, id) do update
        set state = 'blocked', attempt = excluded.attempt, lease_token = null, consumer_id = null, leased_until = null;
-    perform baton.unblock_keys(g, keys);
+    perform baton_internal.unblock_keys(g, keys);
 end
 $$;
-comment on function baton.park_group_events(int, bigint, bigint[], text[], int[], text[], text[])
+comment on function baton_internal.park_group_events(int, bigint, bigint[], text[], int[], text[], text[])
     is 'parks events that a relay could not deliver';
 
 -- Lease due parked events to the owner, in delivery order.
-create function baton.lease_group_parked(group_id int, epoch bigint, batch int)
-returns setof baton.parked
+create function baton_internal.lease_group_parked(group_id int, epoch bigint, batch int)
+returns setof baton_internal.parked
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    at baton.group_positions := baton.check_owner(group_id, epoch);
+    at baton_internal.group_positions := baton_internal.check_owner(group_id, epoch);
     g baton.consumer_groups;
 begin
     select * into g from baton.consumer_groups c where c.group_id = at.group_id;
     -- the owner holds them until it settles them or another takes the group: take_group() frees them
-    return query select * from baton.lease_parked(g, at.owner, gen_random_uuid(), 'infinity', batch);
+    return query select * from baton_internal.lease_parked(g, at.owner, gen_random_uuid(), 'infinity', batch);
 end
 $$;
-comment on function baton.lease_group_parked(int, bigint, int) is 'leases due parked events to the relay that owns the group';
+comment on function baton_internal.lease_group_parked(int, bigint, int) is 'leases due parked events to the relay that owns the group';
 
 -- The statement with which the owner leases and reads parked events: $1 group, $2 epoch, $3 how many. The last column is the attempt.
-create function baton.parked_statement(relation regclass)
+create function baton_internal.parked_statement(relation regclass)
 returns text
 language sql stable
 as $$
-    select format('select %2$s, p.attempt from baton.lease_group_parked($1, $2, $3) p cross join lateral '
+    select format('select %2$s, p.attempt from baton_internal.lease_group_parked($1, $2, $3) p cross join lateral '
                   '(select * from %1$s l where p.event is null and l.id = p.id union all '
                   'select * from jsonb_populate_record(null::%1$s, p.event) where p.event is not null) e order by e.id',
-                  relation, baton.relay_columns())
+                  relation, baton_internal.relay_columns())
 $$;
-comment on function baton.parked_statement(regclass) is 'text of the statement that leases and reads parked events';
+comment on function baton_internal.parked_statement(regclass) is 'text of the statement that leases and reads parked events';
 
 -- Settle parked events that the owner delivered.
-create function baton.settle_group_parked(group_id int, epoch bigint, ids bigint[])
+create function baton_internal.settle_group_parked(group_id int, epoch bigint, ids bigint[])
 returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    at baton.group_positions := baton.check_owner(group_id, epoch);
+    at baton_internal.group_positions := baton_internal.check_owner(group_id, epoch);
     g baton.consumer_groups;
     keys text[];
 begin
     perform set_config('synchronous_commit', 'off', true);
     select * into g from baton.consumer_groups c where c.group_id = at.group_id;
     with settled as (
-        delete from baton.parked p where p.group_id = at.group_id and p.id = any (ids) and p.lease_token is not null returning p.key
+        delete from baton_internal.parked p where p.group_id = at.group_id and p.id = any (ids) and p.lease_token is not null returning p.key
     )
     select array_agg(s.key) into keys from settled s where s.key is not null;
-    perform baton.unblock_keys(g, keys);
+    perform baton_internal.unblock_keys(g, keys);
 end
 $$;
-comment on function baton.settle_group_parked(int, bigint, bigint[]) is 'removes parked events that were delivered';
+comment on function baton_internal.settle_group_parked(int, bigint, bigint[]) is 'removes parked events that were delivered';
 
-select baton.declare_privileges('execute', '{baton_relay,baton_operator}',
+select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator}',
     '{prepare_group,fit_group,take_group,renew_group,release_group,open_group_window,checkpoint_group,set_aside,park_group_events,
       lease_group_parked,settle_group_parked,parked_statement,relay_columns,read_statement,open_statement}');

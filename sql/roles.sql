@@ -23,24 +23,24 @@ end
 $$;
 
 -- Which role may execute which function or procedure, and which table or view it may read.
-create table baton.role_privileges (
+create table baton_internal.role_privileges (
     role_name text not null,
     object    text not null,  -- a function's name, or a relation's, without schema
     privilege text not null check (privilege in ('execute', 'select')),
     primary key (role_name, object, privilege)
 );
-comment on table baton.role_privileges is 'what baton.grant_roles() grants, declared next to each function';
+comment on table baton_internal.role_privileges is 'what baton.grant_roles() grants, declared next to each function';
 
 -- Declare that the roles may use the named objects.
-create function baton.declare_privileges(privilege text, role_names text[], objects text[])
+create function baton_internal.declare_privileges(privilege text, role_names text[], objects text[])
 returns void
 language sql
 as $$
-    insert into baton.role_privileges (privilege, role_name, object)
+    insert into baton_internal.role_privileges (privilege, role_name, object)
     select $1, r, o from unnest($2) r cross join unnest($3) o
     on conflict do nothing
 $$;
-comment on function baton.declare_privileges(text, text[], text[]) is 'declares what baton.grant_roles() will grant';
+comment on function baton_internal.declare_privileges(text, text[], text[]) is 'declares what baton.grant_roles() will grant';
 
 -- Grant to the five roles what was declared, skipping roles that do not exist.
 create function baton.grant_roles()
@@ -53,23 +53,23 @@ declare
 begin
     for p in
         select distinct rp.role_name
-          from baton.role_privileges rp
+          from baton_internal.role_privileges rp
          where to_regrole(rp.role_name) is not null
     loop
-        execute format('grant usage on schema baton to %I', p.role_name);
+        execute format('grant usage on schema baton, baton_internal to %I', p.role_name);
     end loop;
     for p in
         select rp.role_name, f.oid::regprocedure as signature
-          from baton.role_privileges rp
-          join pg_catalog.pg_proc f on f.proname = rp.object and f.pronamespace = 'baton'::regnamespace
+          from baton_internal.role_privileges rp
+          join pg_catalog.pg_proc f on f.proname = rp.object and f.pronamespace in ('baton'::regnamespace, 'baton_internal'::regnamespace)
          where rp.privilege = 'execute' and to_regrole(rp.role_name) is not null
     loop
         execute format('grant execute on routine %s to %I', p.signature, p.role_name);
     end loop;
     for p in
         select rp.role_name, c.oid::regclass as relation
-          from baton.role_privileges rp
-          join pg_catalog.pg_class c on c.relname = rp.object and c.relnamespace = 'baton'::regnamespace
+          from baton_internal.role_privileges rp
+          join pg_catalog.pg_class c on c.relname = rp.object and c.relnamespace in ('baton'::regnamespace, 'baton_internal'::regnamespace)
          where rp.privilege = 'select' and to_regrole(rp.role_name) is not null
     loop
         execute format('grant select on %s to %I', p.relation, p.role_name);

@@ -24,14 +24,14 @@ create table baton.jobs (
 comment on table baton.jobs is 'what the scheduler runs, when, and how it went';
 
 -- Return the time; tests set the parameter baton.mock_now.
-create function baton.clock()
+create function baton_internal.clock()
 returns timestamptz
 language sql volatile
 as $$ select coalesce(nullif(pg_catalog.current_setting('baton.mock_now', true), '')::timestamptz, clock_timestamp()) $$;
-comment on function baton.clock() is 'the scheduler''s clock: the time, or baton.mock_now';
+comment on function baton_internal.clock() is 'the scheduler''s clock: the time, or baton.mock_now';
 
 -- Write the statement that runs a routine.
-create function baton.job_statement(routine text)
+create function baton_internal.job_statement(routine text)
 returns text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -50,10 +50,10 @@ begin
     return format(case kind when 'p' then 'call %I.%I()' else 'select %I.%I()' end, parts[1], parts[2]);
 end
 $$;
-comment on function baton.job_statement(text) is 'select or call of a job''s routine';
+comment on function baton_internal.job_statement(text) is 'select or call of a job''s routine';
 
 -- Run the job that has been due for longest, unless somebody else does; return its name, or null when nothing is due.
-create function baton.run_due_job()
+create function baton_internal.run_due_job()
 returns text
 language plpgsql
 security definer set search_path = pg_catalog, pg_temp
@@ -65,18 +65,18 @@ declare
     pause interval;
 begin
     select j.* into job from baton.jobs j
-     where j.enabled and j.next_due <= baton.clock()
+     where j.enabled and j.next_due <= baton_internal.clock()
      order by j.next_due, j.name limit 1
        for update skip locked;
     if not found then
         return null;
     end if;
     begin
-        execute baton.job_statement(job.routine);
+        execute baton_internal.job_statement(job.routine);
     exception when others then
         problem := sqlstate || ': ' || sqlerrm;
         if job.failed_in_a_row = 0 then
-            perform baton.alert('job_failed', job.name, jsonb_build_object('error', left(problem, 1000)));
+            perform baton_internal.alert('job_failed', job.name, jsonb_build_object('error', left(problem, 1000)));
         end if;
     end;
     pause := case when job.every_setting is null then job.every
@@ -85,14 +85,14 @@ begin
         pause := least(pause * (2 ^ least(job.failed_in_a_row, 20)), greatest(pause, interval '10 minutes'));
     end if;
     update baton.jobs j
-       set next_due = baton.clock() + pause, last_run = started, last_duration = clock_timestamp() - started,
+       set next_due = baton_internal.clock() + pause, last_run = started, last_duration = clock_timestamp() - started,
            last_error = problem, runs = j.runs + 1, failures = j.failures + (problem is not null)::int,
            failed_in_a_row = case when problem is null then 0 else j.failed_in_a_row + 1 end
      where j.name = job.name;
     return job.name;
 end
 $$;
-comment on function baton.run_due_job() is 'runs one due job; an error is recorded and the job tried again with back-off';
+comment on function baton_internal.run_due_job() is 'runs one due job; an error is recorded and the job tried again with back-off';
 
 -- Run every due job, each in a transaction of its own.
 create procedure baton.run_due_jobs()
@@ -102,7 +102,7 @@ declare
     ran text;
 begin
     loop
-        ran := baton.run_due_job();
+        ran := baton_internal.run_due_job();
         commit;
         exit when ran is null;
     end loop;
@@ -111,14 +111,14 @@ $$;
 comment on procedure baton.run_due_jobs() is 'runs what is due; call it outside of a transaction block';
 
 -- Say when the next job is due; null when there is none.
-create function baton.next_job_due()
+create function baton_internal.next_job_due()
 returns timestamptz
 language sql stable
 security definer set search_path = pg_catalog, pg_temp
 as $$ select min(next_due) from baton.jobs where enabled $$;
-comment on function baton.next_job_due() is 'when the next job is due';
+comment on function baton_internal.next_job_due() is 'when the next job is due';
 
-select baton.declare_privileges('execute', '{baton_relay,baton_operator}',
+select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator}',
                                 '{run_due_job,run_due_jobs,next_job_due}');
-select baton.declare_privileges('execute', '{baton_producer,baton_consumer,baton_relay,baton_operator,baton_viewer}', '{clock}');
-select baton.declare_privileges('select', '{baton_relay,baton_operator,baton_viewer}', '{jobs}');
+select baton_internal.declare_privileges('execute', '{baton_producer,baton_consumer,baton_relay,baton_operator,baton_viewer}', '{clock}');
+select baton_internal.declare_privileges('select', '{baton_relay,baton_operator,baton_viewer}', '{jobs}');

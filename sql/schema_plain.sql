@@ -1,10 +1,14 @@
--- The schema, where no extension makes it. An administrator may have made it for a user who may create none.
+-- The schemas, where no extension makes them. An administrator may have made them for a user who may create none.
 
 do $$
 begin
     if to_regnamespace('baton') is null then
         create schema baton;
     end if;
+    if to_regnamespace('baton_internal') is null then
+        create schema baton_internal;
+    end if;
 end
 $$;
-comment on schema baton is 'transactional outbox, inbox and relay catalog';
+comment on schema baton is 'transactional outbox, inbox and relay: the public API';
+comment on schema baton_internal is 'what baton is made of: it may change with any version';

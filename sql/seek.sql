@@ -9,11 +9,11 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    g baton.consumer_groups := baton.find_group(group_name);
+    g baton.consumer_groups := baton_internal.find_group(group_name);
     outbox baton.outboxes;
     after_id bigint := new_offset;
     to_end boolean;
-    w baton.windows;
+    w baton_internal.windows;
 begin
     if num_nonnulls(new_offset, to_time, place) > 1 or place not in ('beginning', 'end') or new_offset < 0 then
         raise exception 'seek to one place: an offset of 0 or more, a time, ''beginning'' or ''end'''
@@ -21,10 +21,10 @@ begin
     end if;
     to_end := coalesce(place = 'end', num_nonnulls(new_offset, to_time, place) = 0);
     select * into outbox from baton.outboxes o where o.outbox_id = g.outbox_id;
-    perform baton.verify_era(outbox.relation);
-    perform baton.lock_position(g.group_id);
+    perform baton_internal.verify_era(outbox.relation);
+    perform baton_internal.lock_position(g.group_id);
     -- a relay that owns the group must not move the position from where it was
-    update baton.group_positions p set owner = null, owned_until = null, owner_epoch = p.owner_epoch + 1
+    update baton_internal.group_positions p set owner = null, owned_until = null, owner_epoch = p.owner_epoch + 1
      where p.group_id = g.group_id and p.owner is not null;
     if to_time is not null then
         execute format('select coalesce(min(id) - 1, -1) from %s where occurred_at >= $1', outbox.relation) into after_id using to_time;
@@ -33,49 +33,49 @@ begin
         after_id := 0;
     end if;
 
-    delete from baton.pieces p where p.group_id = g.group_id;
-    delete from baton.parked p where p.group_id = g.group_id and not to_end and p.id > after_id and p.state <> 'dead';
-    update baton.parked p set lease_token = null, consumer_id = null, leased_until = null where p.group_id = g.group_id;
+    delete from baton_internal.pieces p where p.group_id = g.group_id;
+    delete from baton_internal.parked p where p.group_id = g.group_id and not to_end and p.id > after_id and p.state <> 'dead';
+    update baton_internal.parked p set lease_token = null, consumer_id = null, leased_until = null where p.group_id = g.group_id;
     if to_end then
-        update baton.group_positions p
-           set era = (select max(e.era) from baton.outbox_eras e where e.outbox_id = outbox.outbox_id),
-               seen = baton.current_sight(), window_open = false
+        update baton_internal.group_positions p
+           set era = (select max(e.era) from baton_internal.outbox_eras e where e.outbox_id = outbox.outbox_id),
+               seen = baton_internal.current_sight(), window_open = false
          where p.group_id = g.group_id;
     else
-        perform baton.place_after(outbox, g, after_id);
+        perform baton_internal.place_after(outbox, g, after_id);
     end if;
-    delete from baton.windows x using baton.group_positions p
+    delete from baton_internal.windows x using baton_internal.group_positions p
      where p.group_id = g.group_id and x.group_id = g.group_id and not (p.window_open and x.window_number = p.window_number);
-    perform baton.record_action('seek_offset', group_name, jsonb_build_object('consumer', consumer_id, 'after_id', after_id, 'to_end', to_end));
-    perform baton.alert('consumer_seeked', group_name, jsonb_build_object('consumer', consumer_id, 'offset', after_id, 'to_end', to_end));
+    perform baton_internal.record_action('seek_offset', group_name, jsonb_build_object('consumer', consumer_id, 'after_id', after_id, 'to_end', to_end));
+    perform baton_internal.alert('consumer_seeked', group_name, jsonb_build_object('consumer', consumer_id, 'offset', after_id, 'to_end', to_end));
 end
 $$;
 comment on function baton.seek_offset(text, text, bigint, timestamptz, text) is 'moves a group to another place of its log';
 
 -- Open a window over everything above an id, from the era in which that id lies.
-create function baton.place_after(outbox baton.outboxes, g baton.consumer_groups, after_id bigint)
+create function baton_internal.place_after(outbox baton.outboxes, g baton.consumer_groups, after_id bigint)
 returns void
 language plpgsql
 as $$
 declare
     target_era int;
-    w baton.windows;
+    w baton_internal.windows;
 begin
-    select min(e.era) into target_era from baton.outbox_eras e
+    select min(e.era) into target_era from baton_internal.outbox_eras e
      where e.outbox_id = outbox.outbox_id and (e.last_id is null or e.last_id > after_id);
-    update baton.group_positions p
+    update baton_internal.group_positions p
        set era = target_era, seen = '3:3:', window_open = false, window_number = p.window_number + 1
      where p.group_id = g.group_id
     returning p.window_number into w.window_number;
-    w := baton.open_window(outbox, g.group_id, w.window_number, target_era, '3:3:');
+    w := baton_internal.open_window(outbox, g.group_id, w.window_number, target_era, '3:3:');
     if w is null then
         return;
     end if;
     w.first_id := greatest(w.first_id, after_id + 1);
-    insert into baton.windows select w.*;
-    update baton.group_positions p set window_open = true, after_id = place_after.after_id where p.group_id = g.group_id;
+    insert into baton_internal.windows select w.*;
+    update baton_internal.group_positions p set window_open = true, after_id = place_after.after_id where p.group_id = g.group_id;
 end
 $$;
-comment on function baton.place_after(baton.outboxes, baton.consumer_groups, bigint) is 'positions a group after an id';
+comment on function baton_internal.place_after(baton.outboxes, baton.consumer_groups, bigint) is 'positions a group after an id';
 
-select baton.declare_privileges('execute', '{baton_consumer,baton_relay,baton_operator}', '{seek_offset}');
+select baton_internal.declare_privileges('execute', '{baton_consumer,baton_relay,baton_operator}', '{seek_offset}');

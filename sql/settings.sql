@@ -95,6 +95,6 @@ end
 $$;
 comment on function baton.set_setting(text, text) is 'stores a setting for this database';
 
-select baton.declare_privileges('execute', '{baton_operator}', '{set_setting,grant_roles}');
-select baton.declare_privileges('execute', '{baton_operator,baton_viewer,baton_relay,baton_consumer,baton_producer}', '{setting}');
-select baton.declare_privileges('select', '{baton_operator,baton_viewer,baton_relay}', '{installation,settings,setting_defaults}');
+select baton_internal.declare_privileges('execute', '{baton_operator}', '{set_setting,grant_roles}');
+select baton_internal.declare_privileges('execute', '{baton_operator,baton_viewer,baton_relay,baton_consumer,baton_producer}', '{setting}');
+select baton_internal.declare_privileges('select', '{baton_operator,baton_viewer,baton_relay}', '{installation,settings,setting_defaults}');

@@ -1,7 +1,7 @@
 -- Settling: what becomes of leased events.
 
 -- Raise BT001: the lease is gone.
-create function baton.raise_lease_lost(group_name text, consumer_id text)
+create function baton_internal.raise_lease_lost(group_name text, consumer_id text)
 returns void
 language plpgsql
 as $$
@@ -12,36 +12,36 @@ begin
               hint = 'stop handling these events and poll again; use a longer visibility or baton.extend_lease()';
 end
 $$;
-comment on function baton.raise_lease_lost(text, text) is 'raises BT001';
+comment on function baton_internal.raise_lease_lost(text, text) is 'raises BT001';
 
 -- The pieces that a consumer holds, of one lease or of all, in delivery order: a piece gets its number when it is leased.
-create function baton.held_pieces(g baton.consumer_groups, consumer_id text, token uuid)
-returns setof baton.pieces
+create function baton_internal.held_pieces(g baton.consumer_groups, consumer_id text, token uuid)
+returns setof baton_internal.pieces
 language sql stable
 as $$
-    select * from baton.pieces p
-     where p.group_id = g.group_id and p.piece_id >= (baton.position_of(g.group_id)).first_piece
+    select * from baton_internal.pieces p
+     where p.group_id = g.group_id and p.piece_id >= (baton_internal.position_of(g.group_id)).first_piece
        and p.consumer_id = held_pieces.consumer_id and p.lease_token is not null
        and (token is null or p.lease_token = token)
      order by p.piece_id
 $$;
-comment on function baton.held_pieces(baton.consumer_groups, text, uuid) is 'pieces leased to a consumer';
+comment on function baton_internal.held_pieces(baton.consumer_groups, text, uuid) is 'pieces leased to a consumer';
 
 -- The events of a piece that are still to be settled.
-create function baton.piece_events(outbox baton.outboxes, g baton.consumer_groups, p baton.pieces)
+create function baton_internal.piece_events(outbox baton.outboxes, g baton.consumer_groups, p baton_internal.pieces)
 returns table (id bigint, key text)
 language plpgsql volatile
 as $$
 begin
     return query execute format(
         'select e.id, e.key from (%s) e where %s & (1::bigint << e.lane) <> 0 and e.id <> all (%L::bigint[]) '
-        'and not exists (select from baton.parked q where q.group_id = %s and q.id = e.id) order by e.id',
-        baton.window_query(outbox, g, baton.load_window(outbox, g.group_id, p.window_number), p.after_id, p.upto_id, 2147483647,
-                           'e.id, coalesce(e.partition_key, e.aggregate_id) as key, ' || baton.lane_expression() || ' as lane'),
+        'and not exists (select from baton_internal.parked q where q.group_id = %s and q.id = e.id) order by e.id',
+        baton_internal.window_query(outbox, g, baton_internal.load_window(outbox, g.group_id, p.window_number), p.after_id, p.upto_id, 2147483647,
+                           'e.id, coalesce(e.partition_key, e.aggregate_id) as key, ' || baton_internal.lane_expression() || ' as lane'),
         p.lanes, p.holes, g.group_id);
 end
 $$;
-comment on function baton.piece_events(baton.outboxes, baton.consumer_groups, baton.pieces) is 'unsettled events of a piece';
+comment on function baton_internal.piece_events(baton.outboxes, baton.consumer_groups, baton_internal.pieces) is 'unsettled events of a piece';
 
 -- Settle what a consumer holds, in delivery order, up to and including the event with that id.
 -- True when something was settled; false, with a warning, when it had been settled before.
@@ -52,112 +52,112 @@ set search_path = pg_catalog, pg_temp
 set enable_bitmapscan = off set enable_seqscan = off set enable_sort = off set jit = off  -- batches are read along an index, whatever the statistics say
 as $$
 declare
-    g baton.consumer_groups := baton.find_group(group_name);
+    g baton.consumer_groups := baton_internal.find_group(group_name);
     outbox baton.outboxes;
-    at baton.group_positions;
-    p baton.pieces;
-    target baton.pieces;
+    at baton_internal.group_positions;
+    p baton_internal.pieces;
+    target baton_internal.pieces;
     in_parked boolean;
     keys text[];
     held boolean := false;
 begin
-    perform baton.check_consumer(consumer_id);
+    perform baton_internal.check_consumer(consumer_id);
     if last_offset is null then
         raise exception 'last_offset is needed' using errcode = 'null_value_not_allowed';
     end if;
-    at := baton.lock_position(g.group_id);
+    at := baton_internal.lock_position(g.group_id);
     select * into outbox from baton.outboxes o where o.outbox_id = g.outbox_id;
-    in_parked := exists (select from baton.held_parked(g, consumer_id, commit_offset.lease_token) q where q.id = last_offset);
+    in_parked := exists (select from baton_internal.held_parked(g, consumer_id, commit_offset.lease_token) q where q.id = last_offset);
     if not in_parked then
-        for p in select * from baton.held_pieces(g, consumer_id, commit_offset.lease_token) loop
+        for p in select * from baton_internal.held_pieces(g, consumer_id, commit_offset.lease_token) loop
             held := true;
             if last_offset = p.upto_id or last_offset > p.after_id and last_offset < p.upto_id
-               and exists (select from baton.piece_events(outbox, g, p) e where e.id = last_offset) then
+               and exists (select from baton_internal.piece_events(outbox, g, p) e where e.id = last_offset) then
                 target := p;
                 exit;
             end if;
         end loop;
     end if;
     if target.piece_id is null and not in_parked then
-        return baton.refuse_commit(g, consumer_id, last_offset, commit_offset.lease_token, held);
+        return baton_internal.refuse_commit(g, consumer_id, last_offset, commit_offset.lease_token, held);
     end if;
 
     with settled as (
-        delete from baton.parked q
+        delete from baton_internal.parked q
          where q.parked_id in (select h.parked_id
-                                 from baton.held_parked(g, commit_offset.consumer_id, commit_offset.lease_token) h
+                                 from baton_internal.held_parked(g, commit_offset.consumer_id, commit_offset.lease_token) h
                                 where not in_parked or h.id <= commit_offset.last_offset)
         returning q.key
     )
     select array_agg(s.key) into keys from settled s where s.key is not null;
     if keys is not null then
-        perform baton.unblock_keys(g, keys);
+        perform baton_internal.unblock_keys(g, keys);
     end if;
     if target.piece_id is not null then
-        delete from baton.pieces q
+        delete from baton_internal.pieces q
          where q.group_id = g.group_id and q.piece_id >= at.first_piece and q.piece_id <= target.piece_id
            and q.consumer_id = commit_offset.consumer_id and q.lease_token is not null
            and (commit_offset.lease_token is null or q.lease_token = commit_offset.lease_token)
            and (q.piece_id <> target.piece_id or commit_offset.last_offset = target.upto_id);
-        update baton.pieces q set after_id = commit_offset.last_offset where q.group_id = g.group_id and q.piece_id = target.piece_id;
+        update baton_internal.pieces q set after_id = commit_offset.last_offset where q.group_id = g.group_id and q.piece_id = target.piece_id;
     end if;
-    perform baton.note_commit(g.group_id, consumer_id, last_offset, commit_offset.lease_token);
+    perform baton_internal.note_commit(g.group_id, consumer_id, last_offset, commit_offset.lease_token);
     return true;
 end
 $$;
 comment on function baton.commit_offset(text, text, bigint, uuid) is 'settles leased events in delivery order up to an id';
 
 -- The parked events that a consumer holds.
-create function baton.held_parked(g baton.consumer_groups, consumer_id text, token uuid)
-returns setof baton.parked
+create function baton_internal.held_parked(g baton.consumer_groups, consumer_id text, token uuid)
+returns setof baton_internal.parked
 language sql stable
 as $$
-    select * from baton.parked p
+    select * from baton_internal.parked p
      where p.group_id = g.group_id and p.consumer_id = held_parked.consumer_id and p.lease_token is not null
        and (token is null or p.lease_token = token)
 $$;
-comment on function baton.held_parked(baton.consumer_groups, text, uuid) is 'parked events leased to a consumer';
+comment on function baton_internal.held_parked(baton.consumer_groups, text, uuid) is 'parked events leased to a consumer';
 
 -- Say why a commit cannot be: settled before (a warning), lease lost (BT001), not leased (BT002).
-create function baton.refuse_commit(g baton.consumer_groups, consumer_id text, last_offset bigint, token uuid, held boolean)
+create function baton_internal.refuse_commit(g baton.consumer_groups, consumer_id text, last_offset bigint, token uuid, held boolean)
 returns boolean
 language plpgsql
 as $$
 declare
-    c constant baton.consumers := baton.consumer_of(g.group_id, consumer_id);
+    c constant baton_internal.consumers := baton_internal.consumer_of(g.group_id, consumer_id);
     first_held bigint;
 begin
-    select min(h.after_id) into first_held from baton.held_pieces(g, consumer_id, token) h;
+    select min(h.after_id) into first_held from baton_internal.held_pieces(g, consumer_id, token) h;
     if last_offset <= c.last_offset and (token is null or token = c.last_token or held and last_offset <= first_held) then
         raise warning 'offset % of consumer "%" is settled already, nothing changed', last_offset, consumer_id;
         return false;
     end if;
     if not held then
-        perform baton.raise_lease_lost(g.group_name, consumer_id);
+        perform baton_internal.raise_lease_lost(g.group_name, consumer_id);
     end if;
     raise exception 'event % is not in the lease of consumer "%"', last_offset, consumer_id
         using errcode = 'BT002', hint = 'commit an id that poll_outbox() returned to this consumer and that is not settled';
 end
 $$;
-comment on function baton.refuse_commit(baton.consumer_groups, text, bigint, uuid, boolean) is 'explains why a commit is refused';
+comment on function baton_internal.refuse_commit(baton.consumer_groups, text, bigint, uuid, boolean) is 'explains why a commit is refused';
 
 -- An event that a consumer holds.
-create type baton.held_event as (id bigint, key text, attempt int, parked boolean);
-comment on type baton.held_event is 'an event under lease';
+create type baton_internal.held_event as (id bigint, key text, attempt int, parked boolean);
+comment on type baton_internal.held_event is 'an event under lease';
 
 -- Everything that a consumer holds and has not settled.
-create function baton.held_events(outbox baton.outboxes, g baton.consumer_groups, consumer_id text, token uuid)
-returns baton.held_event[]
+create function baton_internal.held_events(outbox baton.outboxes, g baton.consumer_groups, consumer_id text, token uuid)
+returns baton_internal.held_event[]
 language sql volatile
 as $$
     select array(
-        select (h.id, h.key, h.attempt, h.parked)::baton.held_event from (
-            select q.id, q.key, q.attempt, true as parked from baton.held_parked(g, held_events.consumer_id, token) q
+        select (h.id, h.key, h.attempt, h.parked)::baton_internal.held_event from (
+            select q.id, q.key, q.attempt, true as parked from baton_internal.held_parked(g, held_events.consumer_id, token) q
             union all
             select e.id, e.key, p.attempt, false
-              from baton.held_pieces(g, held_events.consumer_id, token) p cross join lateral baton.piece_events(outbox, g, p) e) h)
+              from baton_internal.held_pieces(g, held_events.consumer_id, token) p cross join lateral baton_internal.piece_events(outbox, g, p) e) h)
 $$;
-comment on function baton.held_events(baton.outboxes, baton.consumer_groups, text, uuid) is 'events under lease';
+comment on function baton_internal.held_events(baton.outboxes, baton.consumer_groups, text, uuid) is 'events under lease';
 
 -- Settle events that were handled in this transaction, in delivery order. A lease covers several stretches, and each runs out
 -- by itself: raises BT001 unless every one of the events is held still, because what was done for them must then be undone.
@@ -168,26 +168,26 @@ set search_path = pg_catalog, pg_temp
 set enable_bitmapscan = off set enable_seqscan = off set enable_sort = off set jit = off  -- batches are read along an index, whatever the statistics say
 as $$
 declare
-    g baton.consumer_groups := baton.find_group(group_name);
+    g baton.consumer_groups := baton_internal.find_group(group_name);
     outbox baton.outboxes;
-    held baton.held_event[];
+    held baton_internal.held_event[];
 begin
     if ids is null or cardinality(ids) = 0 or array_position(ids, null) is not null or lease_token is null then
         raise exception 'ids of the handled events and their lease token are needed' using errcode = 'invalid_parameter_value';
     end if;
-    perform baton.lock_position(g.group_id);
+    perform baton_internal.lock_position(g.group_id);
     select * into outbox from baton.outboxes o where o.outbox_id = g.outbox_id;
-    held := baton.held_events(outbox, g, commit_events.consumer_id, commit_events.lease_token);
+    held := baton_internal.held_events(outbox, g, commit_events.consumer_id, commit_events.lease_token);
     if exists (select from unnest(ids) i where not exists (select from unnest(held) h where h.id = i))
        or not baton.commit_offset(group_name, consumer_id, ids[cardinality(ids)], lease_token) then
-        perform baton.raise_lease_lost(group_name, consumer_id);
+        perform baton_internal.raise_lease_lost(group_name, consumer_id);
     end if;
 end
 $$;
 comment on function baton.commit_events(text, text, bigint[], uuid) is 'settles handled events, all of them or, with BT001, none';
 
 -- Refuse ids that the consumer does not hold; those that are parked already are fine.
-create function baton.check_held(g baton.consumer_groups, consumer_id text, ids bigint[], held baton.held_event[])
+create function baton_internal.check_held(g baton.consumer_groups, consumer_id text, ids bigint[], held baton_internal.held_event[])
 returns void
 language plpgsql stable
 as $$
@@ -196,40 +196,40 @@ declare
 begin
     select i into stray from unnest(ids) i
      where not exists (select from unnest(held) h where h.id = i)
-       and not exists (select from baton.parked q where q.group_id = g.group_id and q.id = i and q.lease_token is null)
+       and not exists (select from baton_internal.parked q where q.group_id = g.group_id and q.id = i and q.lease_token is null)
      limit 1;
     if stray is not null then
         if cardinality(held) = 0 then
-            perform baton.raise_lease_lost(g.group_name, consumer_id);
+            perform baton_internal.raise_lease_lost(g.group_name, consumer_id);
         end if;
         raise exception 'event % is not in the lease of consumer "%"', stray, consumer_id
             using errcode = 'BT002', hint = 'fail ids that poll_outbox() returned to this consumer and that are not settled';
     end if;
 end
 $$;
-comment on function baton.check_held(baton.consumer_groups, text, bigint[], baton.held_event[]) is 'raises BT001 or BT002 for events not held';
+comment on function baton_internal.check_held(baton.consumer_groups, text, bigint[], baton_internal.held_event[]) is 'raises BT001 or BT002 for events not held';
 
 -- Take events that were parked out of a consumer's pieces.
-create function baton.trim_pieces(outbox baton.outboxes, g baton.consumer_groups, consumer_id text, token uuid, parked_ids bigint[])
+create function baton_internal.trim_pieces(outbox baton.outboxes, g baton.consumer_groups, consumer_id text, token uuid, parked_ids bigint[])
 returns void
 language plpgsql
 as $$
 declare
-    p baton.pieces;
+    p baton_internal.pieces;
     last_left bigint;
 begin
-    for p in select * from baton.held_pieces(g, consumer_id, token) loop
+    for p in select * from baton_internal.held_pieces(g, consumer_id, token) loop
         p.holes := p.holes || array(select i from unnest(parked_ids) i where i > p.after_id and i <= p.upto_id);
-        select max(e.id) into last_left from baton.piece_events(outbox, g, p) e;
+        select max(e.id) into last_left from baton_internal.piece_events(outbox, g, p) e;
         if last_left is null then
-            delete from baton.pieces q where q.group_id = g.group_id and q.piece_id = p.piece_id;
+            delete from baton_internal.pieces q where q.group_id = g.group_id and q.piece_id = p.piece_id;
         else
-            update baton.pieces q set upto_id = last_left, holes = array(select i from unnest(p.holes) i where i < last_left) where q.group_id = g.group_id and q.piece_id = p.piece_id;
+            update baton_internal.pieces q set upto_id = last_left, holes = array(select i from unnest(p.holes) i where i < last_left) where q.group_id = g.group_id and q.piece_id = p.piece_id;
         end if;
     end loop;
 end
 $$;
-comment on function baton.trim_pieces(baton.outboxes, baton.consumer_groups, text, uuid, bigint[]) is 'drops parked events from the pieces of a consumer';
+comment on function baton_internal.trim_pieces(baton.outboxes, baton.consumer_groups, text, uuid, bigint[]) is 'drops parked events from the pieces of a consumer';
 
 -- Park events that a consumer could not handle. In an ordered group the later events of the same keys in the lease are blocked with
 -- them: the rows returned say what was parked, and none of it may be handled now. They come back by the group's backoff, or not
@@ -244,14 +244,14 @@ set enable_bitmapscan = off set enable_seqscan = off set enable_sort = off set j
 as $$
 #variable_conflict use_column
 declare
-    g baton.consumer_groups := baton.find_group(fail_events.group_name);
+    g baton.consumer_groups := baton_internal.find_group(fail_events.group_name);
     outbox baton.outboxes;
-    held baton.held_event[];
-    failed baton.held_event[];
-    followers baton.held_event[];
+    held baton_internal.held_event[];
+    failed baton_internal.held_event[];
+    followers baton_internal.held_event[];
     already bigint[];
 begin
-    perform baton.check_consumer(fail_events.consumer_id);
+    perform baton_internal.check_consumer(fail_events.consumer_id);
     if ids is null or cardinality(ids) = 0 or array_position(ids, null) is not null then
         raise exception 'ids of the failed events are needed' using errcode = 'invalid_parameter_value';
     end if;
@@ -259,11 +259,11 @@ begin
         g.retry_base := greatest(retry_after, interval '0') * 1.25;
         g.retry_limit := g.retry_base;
     end if;
-    perform baton.lock_position(g.group_id);
+    perform baton_internal.lock_position(g.group_id);
     select * into outbox from baton.outboxes o where o.outbox_id = g.outbox_id;
-    held := baton.held_events(outbox, g, fail_events.consumer_id, fail_events.lease_token);
+    held := baton_internal.held_events(outbox, g, fail_events.consumer_id, fail_events.lease_token);
     failed := array(select h from unnest(held) h where h.id = any (ids) order by h.id);
-    perform baton.check_held(g, fail_events.consumer_id, ids, held);
+    perform baton_internal.check_held(g, fail_events.consumer_id, ids, held);
     already := array(select i from unnest(ids) i where not exists (select from unnest(failed) f where f.id = i));
 
     followers := array(  -- a dead letter holds its key only where the group's policy says so
@@ -271,24 +271,24 @@ begin
          where g.ordered and h.key is not null and h.id <> all (ids)
            and exists (select from unnest(failed) f where f.key = h.key and f.id < h.id
                           and (g.on_poison <> 'park' or not (permanent or f.attempt >= g.max_attempts))));
-    perform baton.park(outbox, g, array(select f.id from unnest(failed) f order by f.id),
+    perform baton_internal.park(outbox, g, array(select f.id from unnest(failed) f order by f.id),
                        array(select f.key from unnest(failed) f order by f.id),
                        array(select f.attempt from unnest(failed) f order by f.id), fail_events.error, permanent);
-    insert into baton.parked as q (group_id, id, state, key, attempt, due_at)
+    insert into baton_internal.parked as q (group_id, id, state, key, attempt, due_at)
     select g.group_id, f.id, 'blocked', f.key, f.attempt - 1, clock_timestamp() from unnest(followers) f
     on conflict (group_id, id) do update
        set state = 'blocked', attempt = excluded.attempt, lease_token = null, consumer_id = null, leased_until = null;
-    update baton.parked q  -- what the lease holds of the key before it may come again: it goes first
+    update baton_internal.parked q  -- what the lease holds of the key before it may come again: it goes first
        set follows = (select max(h.id) from unnest(held) h where h.key = q.key and h.id < q.id and not h.parked and h.id <> all (ids))
      where g.ordered and q.group_id = g.group_id and q.id = any (array(select f.id from unnest(failed) f where not f.parked));
-    perform baton.unblock_keys(g, array(select f.key from unnest(failed) f where f.parked));
-    perform baton.trim_pieces(outbox, g, fail_events.consumer_id, fail_events.lease_token,
+    perform baton_internal.unblock_keys(g, array(select f.key from unnest(failed) f where f.parked));
+    perform baton_internal.trim_pieces(outbox, g, fail_events.consumer_id, fail_events.lease_token,
                               array(select f.id from unnest(failed || followers) f where not f.parked));
     return query
-        select q.id, q.state, q.attempt, q.due_at from baton.parked q
+        select q.id, q.state, q.attempt, q.due_at from baton_internal.parked q
          where q.group_id = g.group_id
            and (q.id = any (already || array(select f.id from unnest(failed || followers) f))
-                or g.ordered and exists (select from baton.parked r where r.group_id = g.group_id and r.id = any (already)
+                or g.ordered and exists (select from baton_internal.parked r where r.group_id = g.group_id and r.id = any (already)
                                             and r.key = q.key and r.id < q.id))
          order by q.id;
 end
@@ -302,14 +302,14 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    g baton.consumer_groups := baton.find_group(group_name);
+    g baton.consumer_groups := baton_internal.find_group(group_name);
 begin
-    perform baton.lock_position(g.group_id);
-    update baton.pieces p set lease_token = null, consumer_id = null, leased_until = null
-     where p.group_id = g.group_id and p.piece_id >= (baton.position_of(g.group_id)).first_piece
-       and p.piece_id = any (array(select h.piece_id from baton.held_pieces(g, release_lease.consumer_id, release_lease.lease_token) h));
-    update baton.parked p set lease_token = null, consumer_id = null, leased_until = null
-     where p.parked_id in (select h.parked_id from baton.held_parked(g, release_lease.consumer_id, release_lease.lease_token) h);
+    perform baton_internal.lock_position(g.group_id);
+    update baton_internal.pieces p set lease_token = null, consumer_id = null, leased_until = null
+     where p.group_id = g.group_id and p.piece_id >= (baton_internal.position_of(g.group_id)).first_piece
+       and p.piece_id = any (array(select h.piece_id from baton_internal.held_pieces(g, release_lease.consumer_id, release_lease.lease_token) h));
+    update baton_internal.parked p set lease_token = null, consumer_id = null, leased_until = null
+     where p.parked_id in (select h.parked_id from baton_internal.held_parked(g, release_lease.consumer_id, release_lease.lease_token) h);
 end
 $$;
 comment on function baton.release_lease(text, text, uuid) is 'gives back what a consumer holds';
@@ -321,32 +321,32 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    g baton.consumer_groups := baton.find_group(group_name);
+    g baton.consumer_groups := baton_internal.find_group(group_name);
     deadline timestamptz := clock_timestamp() + make_interval(secs => extension_seconds);
     extended int;
 begin
-    perform baton.check_consumer(consumer_id);
+    perform baton_internal.check_consumer(consumer_id);
     if coalesce(extension_seconds, 0) < 1 then
         raise exception 'extension_seconds must be at least 1' using errcode = 'invalid_parameter_value';
     end if;
     with pieces as (
-        update baton.pieces p set leased_until = deadline
-         where p.group_id = g.group_id and p.piece_id >= (baton.position_of(g.group_id)).first_piece
-       and p.piece_id = any (array(select h.piece_id from baton.held_pieces(g, extend_lease.consumer_id, extend_lease.lease_token) h))
+        update baton_internal.pieces p set leased_until = deadline
+         where p.group_id = g.group_id and p.piece_id >= (baton_internal.position_of(g.group_id)).first_piece
+       and p.piece_id = any (array(select h.piece_id from baton_internal.held_pieces(g, extend_lease.consumer_id, extend_lease.lease_token) h))
         returning 1
     ), parked as (
-        update baton.parked p set leased_until = deadline
-         where p.parked_id in (select h.parked_id from baton.held_parked(g, extend_lease.consumer_id, extend_lease.lease_token) h)
+        update baton_internal.parked p set leased_until = deadline
+         where p.parked_id in (select h.parked_id from baton_internal.held_parked(g, extend_lease.consumer_id, extend_lease.lease_token) h)
         returning 1
     )
     select (select count(*) from pieces) + (select count(*) from parked) into extended;
     if extended = 0 and lease_token is not null then
-        perform baton.raise_lease_lost(group_name, consumer_id);
+        perform baton_internal.raise_lease_lost(group_name, consumer_id);
     end if;
     return case when extended > 0 then deadline else clock_timestamp() end;
 end
 $$;
 comment on function baton.extend_lease(text, text, int, uuid) is 'extends the leases of a consumer';
 
-select baton.declare_privileges('execute', '{baton_consumer,baton_relay,baton_operator}',
+select baton_internal.declare_privileges('execute', '{baton_consumer,baton_relay,baton_operator}',
     '{commit_offset,commit_events,fail_events,release_lease,extend_lease}');

@@ -1,7 +1,7 @@
 -- Windows: which events a group has not dispatched yet (docs/positions.md).
 
 -- The current snapshot, in which the caller's own transaction counts as running: its events may still be rolled back.
-create function baton.current_sight()
+create function baton_internal.current_sight()
 returns pg_snapshot
 language plpgsql volatile
 as $$
@@ -17,24 +17,24 @@ begin
               from (select pg_snapshot_xip(sight) union select own) running (x));
 end
 $$;
-comment on function baton.current_sight() is 'the current snapshot with the own transaction counted as running';
+comment on function baton_internal.current_sight() is 'the current snapshot with the own transaction counted as running';
 
 -- Open a window after `seen`: everything committed by now that was not visible then. Null when there is nothing.
-create function baton.open_window(outbox baton.outboxes, group_id int, window_number bigint, era int, seen pg_snapshot)
-returns baton.windows
+create function baton_internal.open_window(outbox baton.outboxes, group_id int, window_number bigint, era int, seen pg_snapshot)
+returns baton_internal.windows
 language plpgsql volatile
 as $$
 declare
     everything constant bigint := 9223372036854775807;
-    w baton.windows;
+    w baton_internal.windows;
     first_of_era bigint;
     has_events boolean;
 begin
-    select e.last_id into w.last_id from baton.outbox_eras e where e.outbox_id = outbox.outbox_id and e.era = open_window.era;
-    select coalesce(max(e.last_id), 0) + 1 into first_of_era from baton.outbox_eras e
+    select e.last_id into w.last_id from baton_internal.outbox_eras e where e.outbox_id = outbox.outbox_id and e.era = open_window.era;
+    select coalesce(max(e.last_id), 0) + 1 into first_of_era from baton_internal.outbox_eras e
      where e.outbox_id = outbox.outbox_id and e.era < open_window.era;
     if w.last_id is null then
-        w.sight := baton.current_sight();
+        w.sight := baton_internal.current_sight();
     else  -- the era is over, everything in it is committed
         w.sight := '9223372036854775807:9223372036854775807:';
     end if;
@@ -74,14 +74,14 @@ begin
     return w;
 end
 $$;
-comment on function baton.open_window(baton.outboxes, int, bigint, int, pg_snapshot) is 'the next window after a snapshot, or null';
+comment on function baton_internal.open_window(baton.outboxes, int, bigint, int, pg_snapshot) is 'the next window after a snapshot, or null';
 
 -- The statements that read a window in id order, for the server's own functions and for the relay, which prepares them.
 --   late:  $1 late xids, $2 after_id, $3 first_id (exclusive upper bound), $4 limit. Whole pairs are compared, although xid = late_xid
 --          would say the same, because then only the index of pairs will do: after one large load the planner would take every xid for
 --          a frequent one, and walk the whole log by id.
 --   fresh: $1 seen, $2 sight, $3 after_id (exclusive lower bound), $4 upto_id, $5 limit
-create function baton.read_statement(relation regclass, part text, columns text, tenant_id text default null)
+create function baton_internal.read_statement(relation regclass, part text, columns text, tenant_id text default null)
 returns text
 language sql stable
 as $$
@@ -97,7 +97,7 @@ as $$
             relation, columns, case when tenant_id is not null then format('and tenant_id = %L', tenant_id) end)
     end
 $$;
-comment on function baton.read_statement(regclass, text, text, text) is 'text of the statements that read a window';
+comment on function baton_internal.read_statement(regclass, text, text, text) is 'text of the statements that read a window';
 
 -- An event as consumers get it.
 create type baton.polled_event as (
@@ -123,7 +123,7 @@ create type baton.polled_event as (
 comment on type baton.polled_event is 'an event as poll_outbox() returns it';
 
 -- The select list that turns a row `e` of an outbox into the event's part of polled_event.
-create function baton.event_columns(payload_type text)
+create function baton_internal.event_columns(payload_type text)
 returns text
 language sql immutable
 as $$
@@ -133,17 +133,17 @@ as $$
              when 'text' then 'to_jsonb(e.payload)' else $e$to_jsonb(encode(e.payload, 'base64'))$e$ end,
         case payload_type when 'bytea' then 'e.payload' else 'null::bytea' end)
 $$;
-comment on function baton.event_columns(text) is 'select list of an event, by the type of its payload';
+comment on function baton_internal.event_columns(text) is 'select list of an event, by the type of its payload';
 
 -- The lane of a row `e` as an expression.
-create function baton.lane_expression()
+create function baton_internal.lane_expression()
 returns text
 language sql immutable
 as $$ select '(coalesce(hashtextextended(coalesce(e.partition_key, e.aggregate_id), 0), e.id) & 63)::int' $$;
-comment on function baton.lane_expression() is 'how a row of an outbox gets its lane';
+comment on function baton_internal.lane_expression() is 'how a row of an outbox gets its lane';
 
 -- The statement that reads the next events of a window: late ones below first_id, then everything from there on.
-create function baton.window_query(outbox baton.outboxes, g baton.consumer_groups, w baton.windows, after_id bigint, upto_id bigint,
+create function baton_internal.window_query(outbox baton.outboxes, g baton.consumer_groups, w baton_internal.windows, after_id bigint, upto_id bigint,
                                    batch int, columns text)
 returns text
 language plpgsql stable
@@ -170,25 +170,25 @@ begin
     return format('(%s) union all (%s) order by id limit %s', late, fresh, batch);
 end
 $$;
-comment on function baton.window_query(baton.outboxes, baton.consumer_groups, baton.windows, bigint, bigint, int, text)
+comment on function baton_internal.window_query(baton.outboxes, baton.consumer_groups, baton_internal.windows, bigint, bigint, int, text)
     is 'text of the statement that reads a window';
 
 -- What the next events of a window are like, without reading their payloads.
-create function baton.survey_window(outbox baton.outboxes, g baton.consumer_groups, w baton.windows, after_id bigint, upto_id bigint,
+create function baton_internal.survey_window(outbox baton.outboxes, g baton.consumer_groups, w baton_internal.windows, after_id bigint, upto_id bigint,
                                     batch int, out events int, out first_id bigint, out last_id bigint, out lanes bigint, out scheduled boolean)
 language plpgsql volatile
 as $$
 begin
     execute format('select count(*), min(id), max(id), bit_or(1::bigint << lane), coalesce(bool_or(available_at > clock_timestamp()), false) from (%s) s',
-                   baton.window_query(outbox, g, w, survey_window.after_id, upto_id, batch, 'e.id, e.available_at, ' || baton.lane_expression() || ' as lane'))
+                   baton_internal.window_query(outbox, g, w, survey_window.after_id, upto_id, batch, 'e.id, e.available_at, ' || baton_internal.lane_expression() || ' as lane'))
        into events, first_id, last_id, lanes, scheduled;
 end
 $$;
-comment on function baton.survey_window(baton.outboxes, baton.consumer_groups, baton.windows, bigint, bigint, int)
+comment on function baton_internal.survey_window(baton.outboxes, baton.consumer_groups, baton_internal.windows, bigint, bigint, int)
     is 'extent and lanes of the next events of a window';
 
 -- Read a stretch of a window in id order, with what decides an event's way: when it is due, its key and its lane.
-create function baton.read_window(outbox baton.outboxes, g baton.consumer_groups, w baton.windows, after_id bigint, upto_id bigint,
+create function baton_internal.read_window(outbox baton.outboxes, g baton.consumer_groups, w baton_internal.windows, after_id bigint, upto_id bigint,
                                   batch int)
 returns table (
     id bigint, event_id uuid, tenant_id text, aggregate_type text, aggregate_id text, event_type text, schema_version int,
@@ -197,26 +197,26 @@ returns table (
 language plpgsql volatile
 as $$
 begin
-    return query execute baton.window_query(outbox, g, w, after_id, upto_id, batch, baton.event_columns(outbox.payload_type)
-        || ', e.available_at, coalesce(e.partition_key, e.aggregate_id) as key, ' || baton.lane_expression() || ' as lane');
+    return query execute baton_internal.window_query(outbox, g, w, after_id, upto_id, batch, baton_internal.event_columns(outbox.payload_type)
+        || ', e.available_at, coalesce(e.partition_key, e.aggregate_id) as key, ' || baton_internal.lane_expression() || ' as lane');
 end
 $$;
-comment on function baton.read_window(baton.outboxes, baton.consumer_groups, baton.windows, bigint, bigint, int)
+comment on function baton_internal.read_window(baton.outboxes, baton.consumer_groups, baton_internal.windows, bigint, bigint, int)
     is 'events of a window in delivery order';
 
 -- Load a window that was opened before; one of an era that has ended since stops at the era's end.
-create function baton.load_window(outbox baton.outboxes, group_id int, window_number bigint)
-returns baton.windows
+create function baton_internal.load_window(outbox baton.outboxes, group_id int, window_number bigint)
+returns baton_internal.windows
 language plpgsql stable
 as $$
 declare
-    w baton.windows;
+    w baton_internal.windows;
 begin
-    select * into w from baton.windows x where x.group_id = load_window.group_id and x.window_number = load_window.window_number;
+    select * into w from baton_internal.windows x where x.group_id = load_window.group_id and x.window_number = load_window.window_number;
     if w.last_id is null then
-        select e.last_id into w.last_id from baton.outbox_eras e where e.outbox_id = outbox.outbox_id and e.era = w.era;
+        select e.last_id into w.last_id from baton_internal.outbox_eras e where e.outbox_id = outbox.outbox_id and e.era = w.era;
     end if;
     return w;
 end
 $$;
-comment on function baton.load_window(baton.outboxes, int, bigint) is 'a stored window';
+comment on function baton_internal.load_window(baton.outboxes, int, bigint) is 'a stored window';

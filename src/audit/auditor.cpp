@@ -83,13 +83,13 @@ class Audit {
     long unsettled() const {
         try {
             Connection db(plan_.db, "baton audit");
-            return std::stol(
-                db.value("select coalesce((select max(lag_rows) from baton.group_lag where group_name = $1), "
-                         "0) + (select "
-                         "count(*) from baton.parked join baton.consumer_groups using (group_id) where "
-                         "group_name = $1 "
-                         "and state <> 'dead')",
-                         {name_}));
+            return std::stol(db.value(
+                "select coalesce((select max(lag_rows) from baton.group_lag where group_name = $1), "
+                "0) + (select "
+                "count(*) from baton_internal.parked join baton.consumer_groups using (group_id) where "
+                "group_name = $1 "
+                "and state <> 'dead')",
+                {name_}));
         } catch (const ConnectionError&) {
             return -1;
         }

@@ -38,7 +38,7 @@ void Relays::stop() {
 std::string Relays::owner_name() const {
     Connection db(plan_.admin_db, "baton audit");
     const auto rows = db.query(
-        "select owner from baton.group_positions join baton.consumer_groups using (group_id) where "
+        "select owner from baton_internal.group_positions join baton.consumer_groups using (group_id) where "
         "group_name "
         "= $1 and owner is not null and owned_until > clock_timestamp()",
         {plan_.group});

@@ -1,6 +1,7 @@
 #include "cli/installer.hpp"
 
 #include <map>
+#include <vector>
 
 #include "base/file.hpp"
 #include "baton/error.hpp"
@@ -17,39 +18,53 @@ using postgres::LocalServer;
 
 namespace {
 
+// A schema that baton will fill, as it stands now.
+struct Schema {
+    std::string name;
+    bool exists;
+    bool empty;
+    bool owned;  // by a role whose rights we have
+    std::string owner;
+};
+
 // Whom we are and what the database lets us do.
 struct Surroundings {
     std::string user;
     std::string database;
     bool superuser;
     bool may_create_schema;
-    bool schema_exists;
-    bool schema_empty;
-    bool schema_owned;  // by a role whose rights we have
-    std::string schema_owner;
     std::optional<std::string> offered;  // the extension's version in the server, ours when it has that
     bool extension_trusted;
+    std::vector<Schema> schemas;
 };
+
+std::vector<Schema> look_at_schemas(Connection& db) {
+    const auto rows = db.query(R"(
+        select s.name, n.oid is not null,
+               not exists (select from pg_class where relnamespace = n.oid)
+                 and not exists (select from pg_proc where pronamespace = n.oid)
+                 and not exists (select from pg_type where typnamespace = n.oid),
+               coalesce(pg_has_role(n.nspowner, 'usage'), false), coalesce(pg_get_userbyid(n.nspowner), '')
+          from (values ('baton'), ('baton_internal')) s (name) left join pg_namespace n on n.nspname = s.name)");
+    std::vector<Schema> schemas;
+    for (int row = 0; row < rows.rows(); ++row)
+        schemas.push_back({rows.text(row, 0), rows.boolean(row, 1), rows.boolean(row, 2),
+                           rows.boolean(row, 3), rows.text(row, 4)});
+    return schemas;
+}
 
 Surroundings look_around(Connection& db) {
     const auto row = db.query(R"(
         select current_user, current_database(), coalesce(u.rolsuper, false),
                has_database_privilege(current_database(), 'create'),
-               n.oid is not null,
-               not exists (select from pg_class where relnamespace = n.oid)
-                 and not exists (select from pg_proc where pronamespace = n.oid)
-                 and not exists (select from pg_type where typnamespace = n.oid),
-               coalesce(pg_has_role(n.nspowner, 'usage'), false), coalesce(pg_get_userbyid(n.nspowner), ''),
                coalesce(e.version, (select default_version from pg_available_extensions where name = 'baton')),
                coalesce(e.trusted, false)
           from (values (1)) one
           left join pg_roles u on u.rolname = current_user
-          left join pg_namespace n on n.nspname = 'baton'
           left join pg_available_extension_versions e on e.name = 'baton' and e.version = $1)",
                               {baton::version()});
-    return {row.text(0, 0),          row.text(0, 1),    row.boolean(0, 2), row.boolean(0, 3),
-            row.boolean(0, 4),       row.boolean(0, 5), row.boolean(0, 6), row.text(0, 7),
-            row.optional_text(0, 8), row.boolean(0, 9)};
+    return {row.text(0, 0),          row.text(0, 1),    row.boolean(0, 2),  row.boolean(0, 3),
+            row.optional_text(0, 4), row.boolean(0, 5), look_at_schemas(db)};
 }
 
 const char* words_for(Mode form) {
@@ -69,20 +84,23 @@ void check_writable(Connection& db) {
                     "connect with a user or to a server whose default_transaction_read_only is off");
 }
 
-// Refuse to make the schema where we may not, or where somebody else's stands.
+// Refuse to make the schemas where we may not, or where somebody else's stand.
 void check_room(const Surroundings& here) {
-    if (!here.schema_exists) {
-        if (here.may_create_schema) return;
-        throw Error("user \"" + here.user + "\" may not create a schema " + in_database(here),
-                    "let an administrator run: grant create on database \"" + here.database + "\" to \"" +
-                        here.user + "\"");
+    for (const Schema& schema : here.schemas) {
+        if (!schema.exists) {
+            if (here.may_create_schema) continue;
+            throw Error("user \"" + here.user + "\" may not create a schema " + in_database(here),
+                        "let an administrator run: grant create on database \"" + here.database + "\" to \"" +
+                            here.user + "\"");
+        }
+        if (!schema.empty)
+            throw Error(
+                "database \"" + here.database + "\" has a schema \"" + schema.name + "\" that is not baton's",
+                "rename that schema, or install in another database");
+        if (!schema.owned)
+            throw Error("the empty schema \"" + schema.name + "\" belongs to \"" + schema.owner + "\"",
+                        "let its owner run: alter schema " + schema.name + " owner to \"" + here.user + "\"");
     }
-    if (!here.schema_empty)
-        throw Error("database \"" + here.database + "\" has a schema \"baton\" that is not baton's",
-                    "rename that schema, or install in another database");
-    if (!here.schema_owned)
-        throw Error("the empty schema \"baton\" belongs to \"" + here.schema_owner + "\"",
-                    "let its owner run: alter schema baton owner to \"" + here.user + "\"");
 }
 
 struct Choice {

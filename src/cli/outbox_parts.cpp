@@ -128,7 +128,7 @@ std::string interval(milliseconds time) {
 }
 
 void prepare_group(postgres::Connection& db, const std::string& name, const GroupOptions& group) {
-    db.query("select baton.prepare_group($1, $2, $3, $4, $5::interval, $6::interval, $7)",
+    db.query("select baton_internal.prepare_group($1, $2, $3, $4, $5::interval, $6::interval, $7)",
              {name, group.outbox, group.start, static_cast<long>(group.max_attempts),
               interval(group.retry_base), interval(group.retry_limit), group.on_poison});
 }
@@ -191,13 +191,13 @@ void check_outbox(const Settings& source, const Settings& failure, const RelayId
     const std::string outbox = source.text("outbox");
     if (!sources::is_adopted(db, outbox)) {
         check_managed(source);
-        db.query("select baton.find_outbox(baton.resolve_table($1))", {outbox});
+        db.query("select baton_internal.find_outbox(baton_internal.resolve_table($1))", {outbox});
         return;
     }
     check_adopted(source, failure);
     const auto table = sources::AdoptedTable::find(db, outbox);
     if (source.has("consumer"))
-        db.query("select baton.find_with_offsets($1)", {outbox});
+        db.query("select baton_internal.find_with_offsets($1)", {outbox});
     else
         check_rights(db, table);
 }

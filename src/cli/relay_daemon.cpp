@@ -202,10 +202,10 @@ void RelayDaemon::look_into_catalog() {
 // Jobs that nobody has run although they are due: there is no worker, so the leader among the relays runs
 // them.
 void RelayDaemon::run_jobs() {
-    if (db_->value(
-            "select coalesce(baton.next_job_due() < clock_timestamp() - interval '3 seconds', false)") != "t")
+    if (db_->value("select coalesce(baton_internal.next_job_due() < clock_timestamp() - interval '3 "
+                   "seconds', false)") != "t")
         return;
-    if (db_->value("select baton.take_lead($1)", {identity_.owner}) == "t")
+    if (db_->value("select baton_internal.take_lead($1)", {identity_.owner}) == "t")
         db_->exec("call baton.run_due_jobs()");
 }
 

@@ -16,7 +16,7 @@ using relay::milliseconds;
 
 namespace {
 
-// In the order of baton.relay_event_sql().
+// In the order of baton_internal.relay_event_sql().
 constexpr const char* read_batch =
     "select e.id, e.event_id, e.tenant_id, e.aggregate_type, e.aggregate_id, e.event_type, e.schema_version, "
     "coalesce(nullif(array_to_string(e.routing_keys, ','), ''), e.topic), e.partition_key, e.payload::text, "

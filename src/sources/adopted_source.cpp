@@ -41,9 +41,9 @@ std::unique_ptr<AdoptedSource> AdoptedSource::take(const AdoptedOptions& options
     std::string epoch;
     const auto asked = Clock::now();
     if (alone) {
-        const auto taken =
-            db->query("select epoch, held_by, held_until from baton.take_adopted($1, $2, $3::interval)",
-                      {table.id(), options.owner, interval(options.lease)});
+        const auto taken = db->query(
+            "select epoch, held_by, held_until from baton_internal.take_adopted($1, $2, $3::interval)",
+            {table.id(), options.owner, interval(options.lease)});
         if (taken.is_null(0, 0)) {
             held = {taken.text(0, 1), taken.text(0, 2)};
             return nullptr;
@@ -135,7 +135,7 @@ void AdoptedSource::close() {
                 rest.emplace_back(claim.batch->events[i].source_id);
         if (table_.keeps_locks()) table_.release(*db_, rest, worker_);
         claims_.clear();
-        if (!epoch_.empty()) db_->query("select baton.leave_adopted($1, $2)", {table_.id(), epoch_});
+        if (!epoch_.empty()) db_->query("select baton_internal.leave_adopted($1, $2)", {table_.id(), epoch_});
     });
 }
 
@@ -175,7 +175,7 @@ BatchPtr AdoptedSource::claim() {
 std::shared_ptr<AdoptedBatch> AdoptedSource::claim_rows(Claim& claimed) {
     if (table_.keeps_locks()) {
         postgres::Transaction transaction(*db_);
-        if (!epoch_.empty()) db_->query("select baton.keep_adopted($1, $2)", {table_.id(), epoch_});
+        if (!epoch_.empty()) db_->query("select baton_internal.keep_adopted($1, $2)", {table_.id(), epoch_});
         db_->exec(wait_for_disk);
         auto batch = table_.claim(*db_, worker_, limit_, options_.lease, waiting());
         transaction.commit();
@@ -290,7 +290,7 @@ void AdoptedSource::write(bool everything) {
         if (std::none_of(claims_.begin(), claims_.end(), [](const auto& it) { return it.second.notes > 0; }))
             return;
         postgres::Transaction transaction(*db_);
-        if (!epoch_.empty()) db_->query("select baton.keep_adopted($1, $2)", {table_.id(), epoch_});
+        if (!epoch_.empty()) db_->query("select baton_internal.keep_adopted($1, $2)", {table_.id(), epoch_});
         for (auto& [number, claim] : claims_) write_claim(*db_, claim);
         transaction.commit();
         for (auto& [number, claim] : claims_) written(claim);
@@ -381,7 +381,7 @@ void AdoptedSource::keep_claims() {
 void AdoptedSource::keep_ownership() {
     const auto now = Clock::now();
     if (epoch_.empty() || now < owned_at_ + options_.lease / 4) return;
-    db_->query("select baton.keep_adopted($1, $2, $3::interval)",
+    db_->query("select baton_internal.keep_adopted($1, $2, $3::interval)",
                {table_.id(), epoch_, interval(options_.lease)});
     owned_at_ = now;
 }

@@ -12,7 +12,7 @@ using relay::milliseconds;
 
 namespace {
 
-// As baton.relay_event_sql() writes them.
+// As baton_internal.relay_event_sql() writes them.
 enum Column {
     id,
     event_id,
@@ -104,9 +104,9 @@ AdoptedTable AdoptedTable::find(Connection& db, const std::string& name) {
         "a.layout -> 'columns' ? 'locked_by', a.layout -> 'columns' ? 'partition_key', "
         "(select format_type(c.atttypid, null) from pg_attribute c where c.attrelid = "
         "to_regclass(format('%I.%I', a.schema_name, a.table_name)) "
-        "and c.attname = baton.mapped_column(a.layout, 'payload')), "
+        "and c.attname = baton_internal.mapped_column(a.layout, 'payload')), "
         "a.relay_sql, a.ack_sql, a.fail_sql, a.held_sql, a.renew_sql, a.release_sql "
-        "from baton.open_adopted($1) a",
+        "from baton_internal.open_adopted($1) a",
         {name});
     AdoptedTable table;
     table.id_ = row.text(0, 0);
@@ -128,8 +128,9 @@ AdoptedTable AdoptedTable::find(Connection& db, const std::string& name) {
 }
 
 std::string AdoptedTable::worker_name(Connection& db, const std::string& relay) const {
-    return db.value("select baton.adopted_worker(a, $2) from baton.adopted_outboxes a where a.outbox_id = $1",
-                    {id_, relay});
+    return db.value(
+        "select baton_internal.adopted_worker(a, $2) from baton.adopted_outboxes a where a.outbox_id = $1",
+        {id_, relay});
 }
 
 std::shared_ptr<AdoptedBatch> AdoptedTable::claim(Connection& db, const std::string& worker, int limit,
@@ -183,7 +184,8 @@ std::vector<HeldRow> AdoptedTable::still_held(Connection& db, const std::string&
 bool is_adopted(Connection& db, const std::string& name) {
     return db.value(
                "select exists (select from baton.adopted_outboxes a where "
-               "to_regclass(format('%I.%I', a.schema_name, a.table_name)) = baton.resolve_table($1))",
+               "to_regclass(format('%I.%I', a.schema_name, a.table_name)) = "
+               "baton_internal.resolve_table($1))",
                {name}) == "t";
 }
 

@@ -24,8 +24,8 @@ struct Window {
 };
 
 struct OutboxBatch : relay::Batch {
-    // Read the columns of baton.relay_columns() with the attempt behind them when `parked`, else those of
-    // baton.window_columns().
+    // Read the columns of baton_internal.relay_columns() with the attempt behind them when `parked`, else
+    // those of baton_internal.window_columns().
     OutboxBatch(postgres::Result rows, PayloadKind kind, bool from_jsonb, bool parked);
 
     // Drop the events with these ids: they are parked.

@@ -93,7 +93,7 @@ void OutboxPositions::move_position(const Note& note) {
     const bool all = note.done == note.batch->events.size();
     if (!all && note.done == 0) return;
     const std::int64_t after = all ? note.batch->after_id : note.batch->events[note.done - 1].id;
-    pipe_.send("select baton.checkpoint_group($1, $2, $3, $4, $5)",
+    pipe_.send("select baton_internal.checkpoint_group($1, $2, $3, $4, $5)",
                {group_id_, epoch_, note.batch->window->literal, after, all && note.batch->window_done});
 }
 
@@ -111,7 +111,7 @@ void OutboxPositions::settle_parked(const Note& note) {
     }
     parked_done_ = note.done;
     if (!delivered.empty())
-        pipe_.send("select baton.settle_group_parked($1, $2, $3)",
+        pipe_.send("select baton_internal.settle_group_parked($1, $2, $3)",
                    {group_id_, epoch_, postgres::array_literal(delivered)});
 }
 
@@ -126,7 +126,8 @@ void OutboxPositions::park(const std::vector<Failure>& failures) {
         kinds.emplace_back(name_of(failure.kind));
     }
     pipe_.send(
-        "select baton.park_group_events($1, $2, $3, array(select nullif(k, '') from unnest($4::text[]) with "
+        "select baton_internal.park_group_events($1, $2, $3, array(select nullif(k, '') from "
+        "unnest($4::text[]) with "
         "ordinality u (k, n) order by n), "
         "$5, $6, $7)",
         {group_id_, epoch_, postgres::array_literal(ids), postgres::array_literal(keys),

@@ -71,11 +71,11 @@ constexpr const char* session_settings =
 
 std::unique_ptr<OutboxSource> OutboxSource::take(const OutboxOptions& options, Held& held) {
     Connection connection(options.conninfo, "baton relay " + options.group);
-    const auto taken = connection.query(
-        "select t.*, " + std::string(window_columns) +
-            " from (select (l).* from (select baton.take_group($1, $2, $3::interval) as l offset 0) x) t"
-            " cross join lateral (select t.open_window as x) w",
-        {options.group, options.owner, seconds(options.lease)});
+    const auto taken = connection.query("select t.*, " + std::string(window_columns) +
+                                            " from (select (l).* from (select baton_internal.take_group($1, "
+                                            "$2, $3::interval) as l offset 0) x) t"
+                                            " cross join lateral (select t.open_window as x) w",
+                                        {options.group, options.owner, seconds(options.lease)});
     if (taken.is_null(0, taken.column("epoch"))) {
         held = {taken.text(0, taken.column("held_by")), taken.text(0, taken.column("held_until"))};
         return nullptr;
@@ -111,7 +111,7 @@ OutboxSource::OutboxSource(const OutboxOptions& options, Connection connection, 
     wake_fd_ = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     doorbell_ = postgres::make_doorbell(options_.conninfo, relation_, options_.owner + " " + options_.group,
                                         pooled_ ? "poll" : options_.wake_up);
-    parked_sql_ = pipe_.call("select baton.parked_statement($1::regclass)", {relation_}).text(0, 0);
+    parked_sql_ = pipe_.call("select baton_internal.parked_statement($1::regclass)", {relation_}).text(0, 0);
     if (!pooled_) {
         pipe_.prepare("late", late_sql_);
         pipe_.prepare("fresh", fresh_sql_);
@@ -121,8 +121,9 @@ OutboxSource::OutboxSource(const OutboxOptions& options, Connection connection, 
     lease_end_ = (started + options_.lease).time_since_epoch().count();
     renew();
     if (window_) {
-        const auto flushed = pipe_.call("select pg_current_wal_flush_lsn() >= ($1::baton.windows).flushed_at",
-                                        {window_->literal});
+        const auto flushed =
+            pipe_.call("select pg_current_wal_flush_lsn() >= ($1::baton_internal.windows).flushed_at",
+                       {window_->literal});
         if (!flushed.boolean(0, 0)) flush_log();
     }
 }
@@ -195,7 +196,7 @@ void OutboxSource::tend(milliseconds patience) {
 void OutboxSource::close() {
     guarded([&] {
         do_chores();
-        pipe_.call("select baton.release_group($1, $2)", {group_id_, epoch_});
+        pipe_.call("select baton_internal.release_group($1, $2)", {group_id_, epoch_});
     });
 }
 
@@ -246,13 +247,12 @@ void OutboxSource::open_window() {
 }
 
 void OutboxSource::open_by_function() {
-    pipe_.send(
-        windows_of(
-            "select o.opened, o.flushed, false as unsure from baton.open_group_window($1, $2, $3, $4) o"),
-        {group_id_, window_number_ + 1, era_, seen_}, [this](const Result& answer) {
-            reading_ = Reading::nothing;
-            take_window(answer);
-        });
+    pipe_.send(windows_of("select o.opened, o.flushed, false as unsure from "
+                          "baton_internal.open_group_window($1, $2, $3, $4) o"),
+               {group_id_, window_number_ + 1, era_, seen_}, [this](const Result& answer) {
+                   reading_ = Reading::nothing;
+                   take_window(answer);
+               });
     pipe_.sync();
 }
 
@@ -390,7 +390,8 @@ void OutboxSource::set_aside(OutboxBatch& batch) {
         due += when ? std::to_string(when->time_since_epoch().count()) : "NULL";
     }
     const auto answer = pipe_.call(
-        "select unnest(baton.set_aside($1, $2, $3, array(select nullif(k, '') from unnest($4::text[]) with "
+        "select unnest(baton_internal.set_aside($1, $2, $3, array(select nullif(k, '') from "
+        "unnest($4::text[]) with "
         "ordinality u (k, n) order by n), "
         "array(select timestamptz 'epoch' + t * interval '1 microsecond' from unnest($5::bigint[]) with "
         "ordinality u (t, n) order by n)))",
@@ -425,7 +426,7 @@ void OutboxSource::renew() {
     const auto asked = Clock::now();
     renew_at_ = asked + options_.lease / 3;
     pipe_.send(
-        "select blocking, due_in from baton.renew_group($1, $2, $3::interval)",
+        "select blocking, due_in from baton_internal.renew_group($1, $2, $3::interval)",
         {group_id_, epoch_, seconds(options_.lease)},
         [this, asked, parks = positions_.parks()](const Result& answer) {
             lease_end_ = (asked + options_.lease).time_since_epoch().count();

@@ -118,8 +118,8 @@ std::size_t WayIn::count() const {
 }
 
 std::size_t WayIn::duplicates() const {
-    return std::stoul(
-        Connection(database_).value("select coalesce(sum(duplicates), 0) from baton.inbox_duplicates"));
+    return std::stoul(Connection(database_).value(
+        "select coalesce(sum(duplicates), 0) from baton_internal.inbox_duplicates"));
 }
 
 std::vector<Arrived> WayIn::arrived() const {

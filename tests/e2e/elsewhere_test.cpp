@@ -80,11 +80,13 @@ TEST_F(Elsewhere, a_group_of_another_server_is_read_and_owned_there) {
         "n % 4) "
         "from generate_series(501, 600) n");
     wait_until("all have arrived", [&] { return arrived() == "600"; });
-    EXPECT_EQ(there.value("select count(*) from baton.group_positions where owner is not null"), "1");
+    EXPECT_EQ(there.value("select count(*) from baton_internal.group_positions where owner is not null"),
+              "1");
     EXPECT_EQ(here.value("select count(*) from baton.consumer_groups"), "0") << "nothing of it is here";
     EXPECT_EQ(second.stop(), 0);
     wait_until("the group is given back", [&] {
-        return there.value("select count(*) from baton.group_positions where owner is not null") == "0";
+        return there.value("select count(*) from baton_internal.group_positions where owner is not null") ==
+               "0";
     });
     EXPECT_EQ(
         here.value(

@@ -99,7 +99,7 @@ TEST_P(Examples, the_cpp_ones_publish_consume_and_answer) {
     EXPECT_EQ(start("publisher", {url, "5", "10"}).wait(std::chrono::seconds(60)), 1) << "the order exists";
     EXPECT_EQ(start("publisher", {url, "6", "-1"}).wait(std::chrono::seconds(60)), 0);
     wait_for("select count(*) from invoices", "5");
-    wait_for("select string_agg(error, ' ') from baton.parked where state = 'dead'",
+    wait_for("select string_agg(error, ' ') from baton_internal.parked where state = 'dead'",
              "an order cannot cost less than nothing");
     for (int order = 1; order <= 3; ++order) pay(order, 10, "p" + std::to_string(order));
     pay(2, 10, "p2");
@@ -144,7 +144,7 @@ TEST_P(Examples, two_python_relays_share_a_group_and_deliver_everything) {
         const std::lock_guard lock(guard);
         return std::set<int>(got.begin(), got.end()).size() == 59;
     });
-    wait_for("select string_agg(id::text || ' ' || state, ', ') from baton.parked", "7 dead");
+    wait_for("select string_agg(id::text || ' ' || state, ', ') from baton_internal.parked", "7 dead");
     for (auto& relay : relays) EXPECT_EQ(relay.stop(), 0);
     receiver.stop();
     serving.join();

@@ -134,7 +134,7 @@ TEST(Init, a_user_who_may_create_no_schema_is_told_what_to_grant) {
     EXPECT_FALSE(schema_exists(url));
 }
 
-TEST(Init, an_empty_schema_that_an_administrator_made_will_do) {
+TEST(Init, empty_schemas_that_an_administrator_made_will_do) {
     auto& cluster = shared_cluster(Form::plain);
     const auto url = cluster.empty_database();
     make_role(cluster, "tenant");
@@ -142,6 +142,8 @@ TEST(Init, an_empty_schema_that_an_administrator_made_will_do) {
     expect_refusal(init(as_user(url, "tenant")), "belongs to \"postgres\"",
                    "alter schema baton owner to \"tenant\"");
     Connection(url).exec("alter schema baton owner to tenant");
+    expect_refusal(init(as_user(url, "tenant")), "may not create a schema", "grant create on database");
+    Connection(url).exec("create schema baton_internal authorization tenant");
     const auto ran = init(as_user(url, "tenant"));
     EXPECT_EQ(ran.exit_code, 0) << ran.errors;
     EXPECT_EQ(form_in(url), "sql " + ours);
@@ -157,6 +159,12 @@ TEST(Init, somebody_elses_schema_is_refused_and_left_alone) {
         expect_refusal(init(url), "has a schema \"baton\" that is not baton's", "rename that schema");
         EXPECT_EQ(Connection(url).value("select count(*) from pg_extension where extname = 'baton'"), "0");
     }
+}
+
+TEST(Init, somebody_elses_internal_schema_is_refused_too) {
+    const auto url = shared_cluster(Form::extension).empty_database();
+    Connection(url).exec("create schema baton_internal; create table baton_internal.sticks (n int)");
+    expect_refusal(init(url), "has a schema \"baton_internal\" that is not baton's", "rename that schema");
 }
 
 TEST(Init, a_newer_version_is_not_downgraded) {

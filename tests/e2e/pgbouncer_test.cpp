@@ -43,7 +43,9 @@ class Pooling : public testing::TestWithParam<Form> {
         wait_until(count + " events arrived",
                    [&] { return admin.value("select count(*) from arrivals") == count; });
     }
-    std::string owner() { return admin.value("select coalesce(max(owner), '') from baton.group_positions"); }
+    std::string owner() {
+        return admin.value("select coalesce(max(owner), '') from baton_internal.group_positions");
+    }
 
     TemporaryFolder folder;
     PgBouncer pool;

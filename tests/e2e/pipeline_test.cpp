@@ -129,7 +129,7 @@ TEST_P(Piping, nothing_is_lost_or_twice_and_keys_keep_their_order_among_rollback
     pipeline->request_stop();
     pipeline->join();
     expect_all_in_order();
-    EXPECT_EQ(admin.value("select owner is null from baton.group_positions"), "t")
+    EXPECT_EQ(admin.value("select owner is null from baton_internal.group_positions"), "t")
         << "the group was not given back";
 }
 
@@ -215,18 +215,22 @@ TEST_P(Piping, a_relay_that_lost_its_epoch_cannot_move_the_position) {
     auto pipeline = start(settings());
     wait_for_lines(1);
     wait_until("the position is written", [&] {
-        return admin.value("select not window_open and after_id = 1 from baton.group_positions") == "t";
+        return admin.value("select not window_open and after_id = 1 from baton_internal.group_positions") ==
+               "t";
     });
-    const auto group = admin.value("select group_id from baton.group_positions");
-    const auto epoch = admin.value("select owner_epoch from baton.group_positions");
-    admin.exec("update baton.group_positions set owned_until = now() - interval '1 s'");
-    EXPECT_EQ(admin.value("select (baton.take_group('files', 'another', '1 s')).epoch > $1", {epoch}), "t");
-    for (const auto* sql : {"select baton.renew_group($1, $2)", "select baton.release_group($1, $2)",
-                            "select baton.settle_group_parked($1, $2, '{1}')",
-                            "select * from baton.lease_group_parked($1, $2, 1)",
-                            "select baton.set_aside($1, $2, '{1}', '{a}', '{null}')",
-                            "select baton.park_group_events($1, $2, '{1}', '{a}', '{1}', '{x}', '{retry}')",
-                            "select baton.checkpoint_group($1, $2, null, 7, true)"}) {
+    const auto group = admin.value("select group_id from baton_internal.group_positions");
+    const auto epoch = admin.value("select owner_epoch from baton_internal.group_positions");
+    admin.exec("update baton_internal.group_positions set owned_until = now() - interval '1 s'");
+    EXPECT_EQ(
+        admin.value("select (baton_internal.take_group('files', 'another', '1 s')).epoch > $1", {epoch}),
+        "t");
+    for (const auto* sql :
+         {"select baton_internal.renew_group($1, $2)", "select baton_internal.release_group($1, $2)",
+          "select baton_internal.settle_group_parked($1, $2, '{1}')",
+          "select * from baton_internal.lease_group_parked($1, $2, 1)",
+          "select baton_internal.set_aside($1, $2, '{1}', '{a}', '{null}')",
+          "select baton_internal.park_group_events($1, $2, '{1}', '{a}', '{1}', '{x}', '{retry}')",
+          "select baton_internal.checkpoint_group($1, $2, null, 7, true)"}) {
         try {
             admin.query(sql, {group, epoch});
             FAIL() << sql;
@@ -237,7 +241,7 @@ TEST_P(Piping, a_relay_that_lost_its_epoch_cannot_move_the_position) {
     publish(admin, "a", 2);
     wait_for_lines(2);  // taken again when the other's lease is over
     wait_until("the group is back", [&] { return pipeline->status().sessions >= 2; });
-    EXPECT_EQ(admin.value("select owner from baton.group_positions"), "relay one");
+    EXPECT_EQ(admin.value("select owner from baton_internal.group_positions"), "relay one");
 }
 
 TEST_P(Piping, a_consumer_cannot_poll_an_owned_group_and_its_leases_keep_a_relay_away) {
@@ -269,7 +273,8 @@ TEST_P(Piping, a_scheduled_event_comes_when_it_is_due_and_others_do_not_wait) {
     EXPECT_EQ(lines()[0].key, "now");
     wait_for_lines(2);
     EXPECT_EQ(lines()[1].key, "later");
-    wait_until("nothing is parked", [&] { return admin.value("select count(*) from baton.parked") == "0"; });
+    wait_until("nothing is parked",
+               [&] { return admin.value("select count(*) from baton_internal.parked") == "0"; });
 }
 
 TEST_P(Piping, events_parked_by_another_owner_keep_their_keys_order) {

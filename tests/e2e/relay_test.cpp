@@ -92,7 +92,9 @@ class Relaying : public testing::TestWithParam<Form> {
             last[n % 4] = n;
         }
     }
-    std::string owner() { return admin.value("select coalesce(owner, '') from baton.group_positions"); }
+    std::string owner() {
+        return admin.value("select coalesce(owner, '') from baton_internal.group_positions");
+    }
 
     TemporaryFolder folder;
     std::string url = shared_cluster(GetParam()).fresh_database();
@@ -154,10 +156,11 @@ TEST_P(Relaying, a_paused_owner_that_wakes_up_cannot_move_the_position) {
         const auto b = numbers("b.jsonl");
         return std::set<int>(b.begin(), b.end()).contains(40);
     });
-    wait_until("its position is written",
-               [&] { return admin.value("select after_id >= 40 from baton.group_positions") == "t"; });
+    wait_until("its position is written", [&] {
+        return admin.value("select after_id >= 40 from baton_internal.group_positions") == "t";
+    });
     const auto new_owner = owner();
-    const auto epoch = admin.value("select owner_epoch from baton.group_positions");
+    const auto epoch = admin.value("select owner_epoch from baton_internal.group_positions");
     first.signal(SIGCONT);
     wait_for_log("one", "has lost the consumer group");
     publish(41, 60);
@@ -166,7 +169,7 @@ TEST_P(Relaying, a_paused_owner_that_wakes_up_cannot_move_the_position) {
         return std::set<int>(b.begin(), b.end()).contains(60);
     });
     EXPECT_EQ(owner(), new_owner);
-    EXPECT_EQ(admin.value("select owner_epoch from baton.group_positions"), epoch);
+    EXPECT_EQ(admin.value("select owner_epoch from baton_internal.group_positions"), epoch);
     const auto b = numbers("b.jsonl");
     EXPECT_TRUE(std::is_sorted(b.begin(), b.end()));
     first.stop();
@@ -232,7 +235,7 @@ TEST_P(Relaying, a_reload_leaves_unchanged_pipelines_alone) {
     };
     const auto epoch = [this](const std::string& group) {
         return std::stoi(
-            admin.value("select owner_epoch from baton.group_positions join baton.consumer_groups "
+            admin.value("select owner_epoch from baton_internal.group_positions join baton.consumer_groups "
                         "using (group_id) where group_name = $1",
                         {group}));
     };
@@ -377,17 +380,18 @@ TEST_P(Relaying, jobs_are_run_by_one_relay_where_no_worker_does) {
                    "select bool_and(runs > 0) from baton.jobs where enabled and next_due < "
                    "clock_timestamp() + interval '1 hour'") == "t";
     });
-    const auto leader = admin.value("select owner from baton.relay_leader");
+    const auto leader = admin.value("select owner from baton_internal.relay_leader");
     const bool first_leads = leader.find(":" + std::to_string(first.pid()) + ":") != std::string::npos;
     auto& dead = first_leads ? first : second;
     dead.signal(SIGKILL);
     dead.wait(std::chrono::seconds(10));
-    admin.exec("update baton.relay_leader set until = now() - interval '1 s'");  // its lease is half a minute
+    admin.exec("update baton_internal.relay_leader set until = now() - interval '1 s'");  // its lease is half
+                                                                                          // a minute
     const auto runs = admin.value("select sum(runs) from baton.jobs");
     admin.exec("update baton.jobs set next_due = now() - interval '1 minute'");
     wait_until("the other leads and runs them", [&] {
         return admin.value("select sum(runs) > $1::numeric from baton.jobs", {runs}) == "t" &&
-               admin.value("select owner <> $1 from baton.relay_leader", {leader}) == "t";
+               admin.value("select owner <> $1 from baton_internal.relay_leader", {leader}) == "t";
     });
     EXPECT_EQ(
         admin.value("select coalesce(string_agg(name || ': ' || last_error, '; '), '') from baton.jobs"), "");

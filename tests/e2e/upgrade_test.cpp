@@ -144,16 +144,17 @@ class MadeUpVersion {
             db.escape_literal(db.value("select obj_description('baton.uuid_v7_time(uuid)'::regprocedure)")) +
             ";\n";
         privileges =
-            "select baton.declare_privileges('execute', "
+            "select baton_internal.declare_privileges('execute', "
             "'{baton_producer,baton_consumer,baton_relay,baton_operator,"
             "baton_viewer}', '{uuid_v7_time}');\n";
         const bool extension = cluster.form() == Form::extension;
         const fs::path current = extension ? "baton--" + std::string(version()) + ".sql" : "baton.sql";
         release = {"0.0.1", cluster.form(), share.scratch("old.sql")};
-        write_text(release.script, read_text(build_folder() / "share/baton" / current) +
-                                       "drop function baton.uuid_v7_time(uuid);\n"
-                                       "delete from baton.role_privileges where object = 'uuid_v7_time';\n"
-                                       "update baton.installation set version = '0.0.1';\n");
+        write_text(release.script,
+                   read_text(build_folder() / "share/baton" / current) +
+                       "drop function baton.uuid_v7_time(uuid);\n"
+                       "delete from baton_internal.role_privileges where object = 'uuid_v7_time';\n"
+                       "update baton.installation set version = '0.0.1';\n");
         share.add_version("0.0.1", release.script);
     }
     void updates_by(const std::string& from, const std::string& to, const std::string& text) {

@@ -94,25 +94,28 @@ class Consuming : public testing::TestWithParam<Scene> {
         return admin.value("select coalesce(string_agg(n::text, ' ' order by place), '') from effects");
     }
     int dead() {
-        return std::stoi(admin.value(is_group() ? "select count(*) from baton.parked where state = 'dead'"
-                                                : "select count(*) from dlq_work"));
+        return std::stoi(admin.value(is_group()
+                                         ? "select count(*) from baton_internal.parked where state = 'dead'"
+                                         : "select count(*) from dlq_work"));
     }
     // Nothing is waiting, parked or leased.
     bool settled() {
-        return admin.value(is_group()
-                               ? "select not exists (select from baton.pieces) and not exists (select from "
-                                 "baton.parked where state <> 'dead') and "
-                                 "not exists (select from baton.group_lag where lag_rows > 0)"
-                               : "select not exists (select from pending_work)") == "t";
+        return admin.value(
+                   is_group()
+                       ? "select not exists (select from baton_internal.pieces) and not exists (select from "
+                         "baton_internal.parked where state <> 'dead') and "
+                         "not exists (select from baton.group_lag where lag_rows > 0)"
+                       : "select not exists (select from pending_work)") == "t";
     }
     // Let every lease run out now.
     void expire_leases() {
-        Connection(url).exec(is_group() ? "update baton.pieces set leased_until = now() - interval '1 s'"
-                                        : "update work set leased_until = now() - interval '1 s' where "
-                                          "leased_until is not null");
+        Connection(url).exec(is_group()
+                                 ? "update baton_internal.pieces set leased_until = now() - interval '1 s'"
+                                 : "update work set leased_until = now() - interval '1 s' where "
+                                   "leased_until is not null");
         if (GetParam().kind == Kind::ordered_inbox)
             Connection(url).exec(
-                "update baton.inbox_sequences set leased_until = now() - interval '1 s' "
+                "update baton_internal.inbox_sequences set leased_until = now() - interval '1 s' "
                 "where leased_until is not null");
     }
     int count(Incident::Kind kind) {
@@ -185,8 +188,9 @@ TEST_P(Consuming, a_rejected_delivery_is_a_dead_letter_at_once) {
     EXPECT_EQ(effects(), "1 3 4");
     EXPECT_EQ(dead(), 1);
     EXPECT_EQ(work->counts().rejected, 1U);
-    EXPECT_EQ(admin.value(is_group() ? "select error from baton.parked" : "select error from dlq_work"),
-              "cannot be");
+    EXPECT_EQ(
+        admin.value(is_group() ? "select error from baton_internal.parked" : "select error from dlq_work"),
+        "cannot be");
 }
 
 TEST_P(Consuming, one_that_always_fails_is_dead_when_its_attempts_are_used_up) {
@@ -212,7 +216,7 @@ TEST_P(Consuming, a_retry_comes_not_before_the_time_it_asked_for) {
     auto work =
         worker([](baton::Transaction&, const Delivery&) { throw baton::Retry("the shop is closed", 3600s); });
     EXPECT_EQ(work->drain(), 0U);
-    EXPECT_EQ(admin.value(is_group() ? "select due_at > now() + interval '50 min' from baton.parked"
+    EXPECT_EQ(admin.value(is_group() ? "select due_at > now() + interval '50 min' from baton_internal.parked"
                                      : "select available_at > now() + interval '50 min' from pending_work"),
               "t");
 }
@@ -312,9 +316,9 @@ TEST_P(Consuming, a_lease_that_is_lost_in_part_is_lost) {
         take_effect(tx, delivery, "slow");
         if (std::exchange(stolen, true)) return;
         Connection(url).exec(
-            "update baton.pieces set leased_until = now() - interval '1 s' where piece_id = (select "
+            "update baton_internal.pieces set leased_until = now() - interval '1 s' where piece_id = (select "
             "min(piece_id) from "
-            "baton.pieces)");
+            "baton_internal.pieces)");
         EXPECT_EQ(other->drain(), 3U) << "the second stretch is still the slow one's";
     });
     slow->drain();
@@ -330,8 +334,8 @@ TEST_P(Consuming, a_lease_is_extended_while_the_handler_takes_long) {
     bring(1);
     auto with = options();
     with.lease = 2s;
-    const std::string deadline =
-        is_group() ? "select max(leased_until) from baton.pieces" : "select max(leased_until) from work";
+    const std::string deadline = is_group() ? "select max(leased_until) from baton_internal.pieces"
+                                            : "select max(leased_until) from work";
     auto work = worker(
         [&](baton::Transaction& tx, const Delivery& delivery) {
             take_effect(tx, delivery);

@@ -180,10 +180,11 @@ TEST_P(Crashing, killed_workers_leave_each_effect_exactly_once_and_in_order) {
     wait_until("everything is settled", [&] {
         for (auto& child : children)
             if (child.died()) child = Child(GetParam(), url, random());
-        return admin.value(GetParam().group
-                               ? "select not exists (select from baton.pieces) and not exists (select from "
-                                 "baton.parked)"
-                               : "select not exists (select from pending_work)") == "t";
+        return admin.value(
+                   GetParam().group
+                       ? "select not exists (select from baton_internal.pieces) and not exists (select from "
+                         "baton_internal.parked)"
+                       : "select not exists (select from pending_work)") == "t";
     });
     children.clear();
 

@@ -21,7 +21,7 @@ class PlainDoorbell : public testing::Test {
         admin.exec("create table events (id bigint generated always as identity primary key, payload text)");
         admin.exec(
             "create trigger baton_doorbell after insert on events for each statement "
-            "execute function baton.ring_doorbell()");
+            "execute function baton_internal.ring_doorbell()");
     }
 
     static void listen(Connection& db) {
@@ -96,7 +96,7 @@ TEST_F(PlainDoorbell, an_announcement_that_ran_out_costs_writers_nothing) {
     reader.exec("select 1");
     EXPECT_TRUE(reader.take_notifications().empty());
     reader.exec("select baton.end_sleep('events', 'somebody else')");
-    EXPECT_EQ(admin.value("select count(*) from baton.sleepers"), "0");
+    EXPECT_EQ(admin.value("select count(*) from baton_internal.sleepers"), "0");
 }
 
 TEST_F(PlainDoorbell, a_writer_that_looked_before_the_announcement_keeps_the_reader_from_sleeping) {
@@ -196,6 +196,6 @@ TEST_F(PlainDoorbell, the_log_is_flushed_even_when_its_last_page_holds_no_commit
     writer.exec("begin");
     writer.exec("insert into events (payload) values ('unfinished')");
     const auto position = writer.value("select pg_current_wal_insert_lsn()");
-    admin.query("select baton.flush_wal_up_to($1)", {position});
+    admin.query("select baton_internal.flush_wal_up_to($1)", {position});
     EXPECT_EQ(admin.value("select pg_current_wal_flush_lsn() >= $1::pg_lsn", {position}), "t");
 }

@@ -42,7 +42,7 @@ class Doorbell : public testing::TestWithParam<bool> {
         writer.exec("create table events (id bigint generated always as identity primary key, payload text)");
         writer.exec(
             "create trigger baton_doorbell after insert on events for each statement "
-            "execute function baton.ring_doorbell()");
+            "execute function baton_internal.ring_doorbell()");
     }
 
     // A reader that sleeps from now on; the value it wakes with.
@@ -181,7 +181,7 @@ TEST_P(Doorbell, a_partition_rings_the_bell_of_its_root) {
     writer.exec("create table log_1 partition of log for values in (1)");
     for (const char* table : {"log", "log_1"})
         writer.exec(std::string("create trigger baton_doorbell after insert on ") + table +
-                    " for each statement execute function baton.ring_doorbell()");
+                    " for each statement execute function baton_internal.ring_doorbell()");
     const auto before = doorbell_value(observer, "log");
     EXPECT_EQ(doorbell_value(observer, "log_1"), before);
     writer.exec("insert into log values (1, 1)");
@@ -203,10 +203,10 @@ TEST_P(Doorbell, the_log_is_flushed_up_to_a_position) {
     writer.exec("set synchronous_commit = off");
     insert_event();
     const auto position = writer.value("select pg_current_wal_insert_lsn()");
-    reader.query("select baton.flush_wal_up_to($1)", {position});
+    reader.query("select baton_internal.flush_wal_up_to($1)", {position});
     EXPECT_EQ(reader.value("select pg_current_wal_flush_lsn() >= $1::pg_lsn", {position}), "t");
     try {
-        reader.exec("select baton.flush_wal_up_to(pg_current_wal_insert_lsn() + 1000000)");
+        reader.exec("select baton_internal.flush_wal_up_to(pg_current_wal_insert_lsn() + 1000000)");
         FAIL();
     } catch (const SqlError& error) {
         EXPECT_EQ(error.sqlstate(), "22023");
@@ -222,7 +222,7 @@ TEST(DoorbellAfterACrash, commit_prepared_of_an_earlier_life_rings) {
         writer.exec("create table events (id bigint)");
         writer.exec(
             "create trigger baton_doorbell after insert on events for each statement "
-            "execute function baton.ring_doorbell()");
+            "execute function baton_internal.ring_doorbell()");
         before_crash = doorbell_value(writer);
         writer.exec("begin; insert into events values (1); prepare transaction 'survivor'");
     }
@@ -245,7 +245,7 @@ TEST(DoorbellAfterACrash, rings_in_a_server_that_restarted_itself) {
         victim.exec("create table events (id bigint)");
         victim.exec(
             "create trigger baton_doorbell after insert on events for each statement "
-            "execute function baton.ring_doorbell()");
+            "execute function baton_internal.ring_doorbell()");
         victim.exec("insert into events values (1)");
         before_crash = doorbell_value(victim);
         ::kill(victim.backend_pid(), SIGKILL);
@@ -278,7 +278,7 @@ TEST(DoorbellWithoutRoom, writers_and_readers_go_on_when_shared_memory_is_used_u
     db.exec("create table events (id bigint)");
     db.exec(
         "create trigger baton_doorbell after insert on events for each statement "
-        "execute function baton.ring_doorbell()");
+        "execute function baton_internal.ring_doorbell()");
     db.exec("select exhaust()");
     std::string notice;
     db.on_notice([&](const std::string& text) { notice += text; });

@@ -210,9 +210,9 @@ class InboxProperty : public testing::TestWithParam<Scene> {
         Connection db(url_);
         const std::string key = GetParam().is_adopted ? "msg" : "event_id";
         while (!finished_) {
-            db.exec(GetParam().is_adopted ? expire("baton.inbox_work")
+            db.exec(GetParam().is_adopted ? expire("baton_internal.inbox_work")
                                           : expire("work", "processed_at is null"));
-            if (GetParam().ordered) db.exec(expire("baton.inbox_sequences"));
+            if (GetParam().ordered) db.exec(expire("baton_internal.inbox_sequences"));
             db.exec("select baton.run_inbox_maintenance()");
             const auto dead = db.query("select " + key + ", aggregate_id, sequence_num from dlq_work");
             for (int row = 0; row < dead.rows(); ++row) bring_back(db, dead, row);
@@ -225,7 +225,8 @@ class InboxProperty : public testing::TestWithParam<Scene> {
         const auto& message =
             *std::find_if(messages_.begin(), messages_.end(), [&](const auto& m) { return m.id == id; });
         if (message.hopeless) {
-            if (db.value("select coalesce((select last_sequence from baton.inbox_sequences where aggregate = "
+            if (db.value("select coalesce((select last_sequence from baton_internal.inbox_sequences where "
+                         "aggregate = "
                          "$1), 0)",
                          {message.aggregate}) == std::to_string(message.sequence - 1))
                 db.query("select baton.advance_inbox_sequence('work', $1)", {message.aggregate});

@@ -60,7 +60,8 @@ class InboxRaces : public testing::TestWithParam<Kind> {
 
     void expire_leases() {
         one_->exec(
-            "update baton.inbox_work set leased_until = now() - interval '1 s'; update baton.inbox_sequences "
+            "update baton_internal.inbox_work set leased_until = now() - interval '1 s'; update "
+            "baton_internal.inbox_sequences "
             "set leased_until = now() - interval '1 s'");
         if (std::string(GetParam().name) == "managed")
             one_->exec("update work set leased_until = now() - interval '1 s'");

@@ -62,11 +62,11 @@ TEST_P(OutboxAlerts, seeking_is_announced) {
 TEST_P(OutboxAlerts, a_silent_consumer_is_announced_once_and_reaped_later) {
     db_.exec("select baton.poll_outbox('g', 'c')");
     db_.exec(
-        "update baton.consumers set last_heartbeat_at = now() - interval '2 minutes'; select "
+        "update baton_internal.consumers set last_heartbeat_at = now() - interval '2 minutes'; select "
         "baton.run_maintenance()");
     EXPECT_EQ(alerted("consumer_unhealthy", "consumer"), "c");
     db_.exec(
-        "update baton.consumers set last_heartbeat_at = now() - interval '25 hours'; select "
+        "update baton_internal.consumers set last_heartbeat_at = now() - interval '25 hours'; select "
         "baton.run_maintenance()");
     EXPECT_EQ(alerted("consumer_reaped", "consumer"), "c");
     EXPECT_EQ(db_.value("select count(*) from baton.poll_outbox('g', 'next')"), "2") << "its lease is free";
@@ -80,7 +80,8 @@ TEST_P(OutboxAlerts, an_outbox_that_outgrows_its_limit_is_announced) {
 }
 
 TEST_P(OutboxAlerts, an_alert_too_large_for_the_channel_is_cut_not_lost) {
-    db_.exec("select baton.alert('test_alert', 'thing', jsonb_build_object('big', repeat('x', 20000)))");
+    db_.exec(
+        "select baton_internal.alert('test_alert', 'thing', jsonb_build_object('big', repeat('x', 20000)))");
     EXPECT_EQ(alerted("test_alert", "truncated"), "true");
 }
 
@@ -138,7 +139,7 @@ TEST_P(OutboxAlerts, dropping_an_outbox_while_it_is_polled_ends_the_polls_with_a
     poller.join();
     EXPECT_TRUE(said == "42P01" || said == "42704" || said == "40P01") << said;
     EXPECT_EQ(db_.value("select count(*) from baton.consumer_groups"), "0");
-    EXPECT_EQ(db_.value("select count(*) from baton.pieces"), "0");
+    EXPECT_EQ(db_.value("select count(*) from baton_internal.pieces"), "0");
 }
 
 INSTANTIATE_TEST_SUITE_P(Forms, OutboxAlerts, testing::Values(Form::extension, Form::plain),

@@ -23,7 +23,7 @@ std::string make_database(Form form) {
 
 void settle_all(Connection& db) {
     while (db.value("select count(*) from baton.poll_outbox('g', 'c')") != "0")
-        db.exec("select baton.commit_offset('g', 'c', max(upto_id)) from baton.pieces");
+        db.exec("select baton.commit_offset('g', 'c', max(upto_id)) from baton_internal.pieces");
 }
 
 // The pages that a statement touches.
@@ -39,7 +39,7 @@ long pages_of(Connection& db, const std::string& statement) {
 long pages_of_a_cycle(Connection& db) {
     db.exec("insert into events (event_type, partition_key) values ('e', 'k')");
     const long poll = pages_of(db, "select * from baton.poll_outbox('g', 'c')");
-    const auto id = db.value("select max(upto_id) from baton.pieces");
+    const auto id = db.value("select max(upto_id) from baton_internal.pieces");
     return poll + pages_of(db, "select baton.commit_offset('g', 'c', " + id + ")");
 }
 
@@ -50,7 +50,7 @@ std::string load_and_settle(Connection& db, Connection& late) {
     late.exec("begin; insert into events (event_type) values ('late')");
     db.exec("insert into events (event_type) select 'e' from generate_series(1, 10)");
     while (db.value("select count(*) from baton.poll_outbox('g', 'c', 10000)") != "0")
-        db.exec("select baton.commit_offset('g', 'c', max(upto_id)) from baton.pieces");
+        db.exec("select baton.commit_offset('g', 'c', max(upto_id)) from baton_internal.pieces");
     db.exec("analyze events");
     pages_of_a_cycle(db);  // fills the caches
     return late.value("select pg_current_xact_id()");
@@ -70,7 +70,7 @@ TEST_P(OutboxCost, polls_stay_cheap_while_a_long_transaction_keeps_old_row_versi
                 commit;
                 perform from baton.poll_outbox('g', 'c');
                 commit;
-                perform baton.commit_offset('g', 'c', max(upto_id)) from baton.pieces;
+                perform baton.commit_offset('g', 'c', max(upto_id)) from baton_internal.pieces;
                 commit;
             end loop; end $$)");
     };
@@ -90,7 +90,7 @@ TEST_P(OutboxCost, an_event_that_commits_late_is_found_without_reading_the_log) 
     load_and_settle(db, late);
     late.exec("commit");
     EXPECT_LT(pages_of(db, "select * from baton.poll_outbox('g', 'c')"), 300);
-    EXPECT_EQ(db.value("select count(*) from baton.pieces"), "1");
+    EXPECT_EQ(db.value("select count(*) from baton_internal.pieces"), "1");
 }
 
 TEST_P(OutboxCost, the_statements_of_a_relay_find_a_late_event_without_reading_the_log) {
@@ -98,7 +98,7 @@ TEST_P(OutboxCost, the_statements_of_a_relay_find_a_late_event_without_reading_t
     Connection db(url);
     Connection late(url);
     const auto xid = load_and_settle(db, late);
-    const auto taken = db.query("select * from baton.take_group('g', 'a relay', '1 min')");
+    const auto taken = db.query("select * from baton_internal.take_group('g', 'a relay', '1 min')");
     const auto text = [&taken](const char* name) { return taken.text(0, taken.column(name)); };
     late.exec("commit");
     db.exec("prepare open as " + text("open_sql"));
@@ -167,7 +167,7 @@ TEST_P(OutboxCost, a_long_transaction_delays_its_own_events_and_nobody_elses) {
     for (int i = 0; i < 5; ++i) {
         db.exec("insert into events (event_type, partition_key) values ('short', 's')");
         settle_all(db);
-        EXPECT_EQ(db.value("select max(last_offset) from baton.consumers"),
+        EXPECT_EQ(db.value("select max(last_offset) from baton_internal.consumers"),
                   db.value("select max(id) from events"));
     }
     long_writer.exec("commit");
@@ -184,7 +184,7 @@ TEST_P(OutboxCost, an_event_that_is_not_on_disk_yet_is_not_handed_out) {
         const auto commit_position = db.value("select pg_current_wal_insert_lsn()");
         EXPECT_EQ(db.value("select count(*) from baton.poll_outbox('g', 'c')"), "1");
         EXPECT_EQ(db.value("select pg_current_wal_flush_lsn() >= $1::pg_lsn", {commit_position}), "t");
-        db.exec("select baton.commit_offset('g', 'c', max(upto_id)) from baton.pieces");
+        db.exec("select baton.commit_offset('g', 'c', max(upto_id)) from baton_internal.pieces");
     }
 }
 

@@ -26,7 +26,8 @@ void mutate(const std::string& url, const std::string& function, const std::stri
             const std::string& to) {
     Connection db(url);
     std::string source = db.value(
-        "select pg_get_functiondef(p.oid) from pg_proc p where p.pronamespace = 'baton'::regnamespace and "
+        "select pg_get_functiondef(p.oid) from pg_proc p where p.pronamespace = "
+        "'baton_internal'::regnamespace and "
         "proname = $1",
         {function});
     const auto at = source.find(from);
@@ -111,10 +112,11 @@ INSTANTIATE_TEST_SUITE_P(Forms, OutboxProperty, testing::Values(Form::extension,
 TEST(OutboxMutation, the_sequence_as_lower_bound_loses_events) {
     const auto url = database_with_outbox(Form::extension);
     Connection(url).exec("create table noted (sight text, value bigint)");
-    mutate(url, "open_window", "        w.sight := baton.current_sight();",
+    mutate(url, "open_window", "        w.sight := baton_internal.current_sight();",
            "        declare value bigint; begin execute format('select last_value from %s', "
            "pg_get_serial_sequence(outbox.relation::text, 'id')) into value; "
-           "w.sight := baton.current_sight(); insert into public.noted values (w.sight::text, value); end;");
+           "w.sight := baton_internal.current_sight(); insert into public.noted values (w.sight::text, "
+           "value); end;");
     mutate(url, "open_window", "    if w.first_id is null and w.late = '{}' then",
            "    w.first_id := greatest(w.first_id, (select max(value) + 1 from public.noted n where n.sight "
            "= seen::text));\n"
@@ -127,11 +129,12 @@ TEST(OutboxMutation, the_sequence_as_lower_bound_loses_events) {
 TEST(OutboxMutation, the_pollers_own_transaction_id_as_bound_loses_events) {
     const auto url = database_with_outbox(Form::extension);
     Connection(url).exec("create table noted (sight text, value bigint, own xid8)");
-    mutate(url, "open_window", "        w.sight := baton.current_sight();",
+    mutate(url, "open_window", "        w.sight := baton_internal.current_sight();",
            "        declare value bigint; begin if window_number > 0 then perform pg_sleep(0.02); execute "
            "format('select last_value from %s', pg_get_serial_sequence(outbox.relation::text, 'id')) into "
            "value; end if; "
-           "w.sight := baton.current_sight(); if window_number > 0 then insert into public.noted values "
+           "w.sight := baton_internal.current_sight(); if window_number > 0 then insert into public.noted "
+           "values "
            "(w.sight::text, value, pg_current_xact_id()); end if; end;");
     mutate(url, "open_window", "    if w.first_id is null and w.late = '{}' then",
            "    if w.first_id is not null then declare bound public.noted; below bigint; begin select * into "

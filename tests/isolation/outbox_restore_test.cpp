@@ -61,7 +61,8 @@ std::string ids(Connection& db, const std::string& group) {
 
 void commit_all(Connection& db, const std::string& group) {
     db.query(
-        "select baton.commit_offset($1, 'c', max(upto_id)) from baton.pieces join baton.consumer_groups "
+        "select baton.commit_offset($1, 'c', max(upto_id)) from baton_internal.pieces join "
+        "baton.consumer_groups "
         "using (group_id) where group_name = $1",
         {group});
 }
@@ -119,12 +120,13 @@ TEST_P(OutboxRestore, a_dump_restored_into_a_new_cluster_goes_on_where_each_grou
         half += "," + more, commit_all(db, "half");
     EXPECT_EQ(half, "6,7,8,9,10,1,11,12,13");
     db.exec(
-        "update baton.pieces set leased_until = now() - interval '1 second'; update baton.parked set due_at "
+        "update baton_internal.pieces set leased_until = now() - interval '1 second'; update "
+        "baton_internal.parked set due_at "
         "= now() - interval '1 second'");
     std::string failed = ids(db, "failed");
     EXPECT_EQ(failed, "4,1,11,12,13");
     std::set<std::string> leased;
-    db.exec("update baton.pieces set leased_until = now() - interval '1 second'");
+    db.exec("update baton_internal.pieces set leased_until = now() - interval '1 second'");
     for (std::string got = ids(db, "leased"); !got.empty(); got = ids(db, "leased")) {
         std::istringstream list(got);
         for (std::string id; std::getline(list, id, ',');) leased.insert(id);

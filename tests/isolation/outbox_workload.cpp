@@ -211,11 +211,12 @@ void Workload::member(Member member, Journal& account) {
                 continue;
             }
             if (was_draining &&
-                db->value("select not exists (select from baton.pieces join baton.consumer_groups using "
-                          "(group_id) where group_name = $1) "
-                          "and not exists (select from baton.parked join baton.consumer_groups using "
-                          "(group_id) where group_name = $1 and state <> 'dead')",
-                          {member.group}) == "t")
+                db->value(
+                    "select not exists (select from baton_internal.pieces join baton.consumer_groups using "
+                    "(group_id) where group_name = $1) "
+                    "and not exists (select from baton_internal.parked join baton.consumer_groups using "
+                    "(group_id) where group_name = $1 and state <> 'dead')",
+                    {member.group}) == "t")
                 return;
             std::this_thread::sleep_for(std::chrono::milliseconds(3));
         } catch (const LeaseLost&) {  // another member has it by now

@@ -106,9 +106,10 @@ TEST_F(Scheduler, an_error_outside_of_jobs_is_survived) {
     add_counting_job(db);
     wait_for_more_beats(db);
     const int pid = worker_of(db, database);
-    const auto definition = db.value("select pg_get_functiondef('baton.run_due_job()'::regprocedure)");
+    const auto definition =
+        db.value("select pg_get_functiondef('baton_internal.run_due_job()'::regprocedure)");
     db.exec(
-        "create or replace function baton.run_due_job() returns text language plpgsql as "
+        "create or replace function baton_internal.run_due_job() returns text language plpgsql as "
         "$$ begin raise exception 'out of order'; end $$");
     wait_until("the error is in the log", [&] {
         return server().server().log_tail(50).find("could not run its jobs: out of order") !=

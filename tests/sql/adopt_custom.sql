@@ -159,7 +159,7 @@ create table owned (id int primary key, payload jsonb, done_at timestamptz);
 alter table owned owner to adopt_owner;
 set local role adopt_stranger;
 select throws_ok($$select baton.adopt_outbox('owned', mapping => '{"columns": {"id": "id", "payload": "payload", "processed_at": "done_at"}}')$$, '42501', null, 'only its owner adopts a table');
-select throws_ok($$select baton.save_adopted('owned', 'custom', '{}')$$, '42501', null, 'also not by the back door');
+select throws_ok($$select baton_internal.save_adopted('owned', 'custom', '{}')$$, '42501', null, 'also not by the back door');
 set local role adopt_owner;
 select lives_ok($$select baton.adopt_outbox('owned', mapping => '{"columns": {"id": "id", "payload": "payload", "processed_at": "done_at"}}')$$, 'the owner does, without being a superuser');
 insert into owned values (1, '{}');

@@ -87,7 +87,7 @@ set local role offset_reader;
 select is((select count(*) from baton.read_consumer_batch('outbox_messages', 'reader')), 6::bigint, 'a consumer needs no more than to read the outbox');
 select is(baton.advance_consumer_offset('outbox_messages', 'reader', 6), 6::bigint, 'and to write its position');
 select lives_ok($$select baton.set_consumer_offset('outbox_messages', 'reader', 0)$$, 'also back');
-select throws_ok($$update baton.adopted_horizons set settled_id = 1000$$, '42501', null, 'it cannot tamper with what is decided');
+select throws_ok($$update baton_internal.adopted_horizons set settled_id = 1000$$, '42501', null, 'it cannot tamper with what is decided');
 reset role;
 
 -- what is refused

@@ -52,29 +52,29 @@ select set_eq($$select run('held_sql', '{1,5,3}', 'w')$$, $$values ('5'), ('3')$
 select set_eq($$select run('release_sql', null, 'w')$$, $$values ('2'), ('3'), ('4')$$, 'a worker gives back all that it holds');
 
 -- names that do not fit
-select is((select baton.adopted_worker(a, 'short') from baton.adopted_outboxes a where a.table_name = 'jobs'), 'short', 'a name that fits is kept');
-select is((select length(baton.adopted_worker(a, 'much too long for it')) from baton.adopted_outboxes a where a.table_name = 'jobs'), 8,
+select is((select baton_internal.adopted_worker(a, 'short') from baton.adopted_outboxes a where a.table_name = 'jobs'), 'short', 'a name that fits is kept');
+select is((select length(baton_internal.adopted_worker(a, 'much too long for it')) from baton.adopted_outboxes a where a.table_name = 'jobs'), 8,
           'another is made to fit');
-select isnt((select baton.adopted_worker(a, 'much too long for it') from baton.adopted_outboxes a where a.table_name = 'jobs'),
-            (select baton.adopted_worker(a, 'much too long for this') from baton.adopted_outboxes a where a.table_name = 'jobs'), 'and stays apart from others');
+select isnt((select baton_internal.adopted_worker(a, 'much too long for it') from baton.adopted_outboxes a where a.table_name = 'jobs'),
+            (select baton_internal.adopted_worker(a, 'much too long for this') from baton.adopted_outboxes a where a.table_name = 'jobs'), 'and stays apart from others');
 
 -- one owner at a time
 create temporary table outbox as select outbox_id as id from baton.adopted_outboxes where table_name = 'jobs';
-select is((select epoch from outbox, baton.take_adopted(id, 'one', '1 minute')), 1::bigint, 'a relay takes the table');
-select is((select held_by from outbox, baton.take_adopted(id, 'two', '1 minute')), 'one', 'another is told who has it');
-select is((select epoch from outbox, baton.take_adopted(id, 'one', '1 minute')), 2::bigint, 'the same relay may begin anew');
-select throws_ok($$select baton.keep_adopted(id, 1) from outbox$$, 'BT001', 'the relay has lost the adopted outbox', 'its earlier epoch is over then');
-select lives_ok($$select baton.keep_adopted(id, 2, '1 hour') from outbox$$, 'the owner keeps it');
-select is((select owned_until > now() + interval '50 minutes' from baton.adopted_owners), true, 'for longer');
-update baton.adopted_owners set owned_until = now() - interval '1 second';
-select lives_ok($$select baton.keep_adopted(id, 2) from outbox$$, 'also late, while nobody else came');
-select is((select epoch from outbox, baton.take_adopted(id, 'two', '1 minute')), 3::bigint, 'whose lease is over is replaced');
-select throws_ok($$select baton.keep_adopted(id, 2, '1 hour') from outbox$$, 'BT001', null, 'and cannot come back');
-select lives_ok($$select baton.leave_adopted(id, 2) from outbox$$, 'nor give away what it has no more');
-select is((select owner from baton.adopted_owners), 'two', 'which stays where it is');
-select lives_ok($$select baton.leave_adopted(id, 3) from outbox$$, 'the owner leaves');
-select is((select epoch from outbox, baton.take_adopted(id, 'one', '1 minute')), 4::bigint, 'and the next need not wait');
-select throws_ok($$select baton.take_adopted(id, '', '1 minute') from outbox$$, '22023', null, 'an owner has a name');
+select is((select epoch from outbox, baton_internal.take_adopted(id, 'one', '1 minute')), 1::bigint, 'a relay takes the table');
+select is((select held_by from outbox, baton_internal.take_adopted(id, 'two', '1 minute')), 'one', 'another is told who has it');
+select is((select epoch from outbox, baton_internal.take_adopted(id, 'one', '1 minute')), 2::bigint, 'the same relay may begin anew');
+select throws_ok($$select baton_internal.keep_adopted(id, 1) from outbox$$, 'BT001', 'the relay has lost the adopted outbox', 'its earlier epoch is over then');
+select lives_ok($$select baton_internal.keep_adopted(id, 2, '1 hour') from outbox$$, 'the owner keeps it');
+select is((select owned_until > now() + interval '50 minutes' from baton_internal.adopted_owners), true, 'for longer');
+update baton_internal.adopted_owners set owned_until = now() - interval '1 second';
+select lives_ok($$select baton_internal.keep_adopted(id, 2) from outbox$$, 'also late, while nobody else came');
+select is((select epoch from outbox, baton_internal.take_adopted(id, 'two', '1 minute')), 3::bigint, 'whose lease is over is replaced');
+select throws_ok($$select baton_internal.keep_adopted(id, 2, '1 hour') from outbox$$, 'BT001', null, 'and cannot come back');
+select lives_ok($$select baton_internal.leave_adopted(id, 2) from outbox$$, 'nor give away what it has no more');
+select is((select owner from baton_internal.adopted_owners), 'two', 'which stays where it is');
+select lives_ok($$select baton_internal.leave_adopted(id, 3) from outbox$$, 'the owner leaves');
+select is((select epoch from outbox, baton_internal.take_adopted(id, 'one', '1 minute')), 4::bigint, 'and the next need not wait');
+select throws_ok($$select baton_internal.take_adopted(id, '', '1 minute') from outbox$$, '22023', null, 'an owner has a name');
 
 -- a relay's role is enough
 update jobs set due = now();
@@ -89,7 +89,7 @@ select set_eq($$select run('renew_sql', '{2}', 'r')$$, $$values ('2')$$, 'renews
 select set_eq($$select run('release_sql', '{3}', 'r')$$, $$values ('3')$$, 'gives back');
 select set_eq($$select run('held_sql', null, 'r')$$, $$values ('5')$$, 'looks');
 select lives_ok($$select baton.ack_adopted('jobs', '{2}', 'r')$$, 'settles');
-select lives_ok($$select baton.keep_adopted(id, 4) from outbox$$, 'and owns');
+select lives_ok($$select baton_internal.keep_adopted(id, 4) from outbox$$, 'and owns');
 reset role;
 
 select * from finish();

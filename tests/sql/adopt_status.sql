@@ -58,14 +58,14 @@ select is((select (f.dead, f.attempts) = (false, 1) from baton.fail_adopted('out
 select is((select (status, retry_count) = ('pending', 1) from outbox where payload ->> 'n' = '2'), true, 'it stays pending with one more retry counted');
 select results_eq($$select payload ->> 'n' from baton.claim_adopted('outbox', 'w1')$$, $$values ('3')$$,
                   'it waits, though the table has no column for that');
-select ok((select not_before - now() between interval '4.5 seconds' and interval '5.5 seconds' from baton.adopted_failures), 'about five seconds the first time');
-update baton.adopted_failures set not_before = now();
+select ok((select not_before - now() between interval '4.5 seconds' and interval '5.5 seconds' from baton_internal.adopted_failures), 'about five seconds the first time');
+update baton_internal.adopted_failures set not_before = now();
 select results_eq($$select payload ->> 'n', attempt from baton.claim_adopted('outbox', 'w1')$$, $$values ('3', 1), ('2', 2)$$, 'then it is claimed again');
 select is((select array_agg(f.dead order by n) from generate_series(2, 5) n,
                   lateral baton.fail_adopted('outbox', '00000000-0000-7000-8000-000000000002', 'still down ' || n) f),
           '{f,f,f,t}'::boolean[], 'it is dead when its retries reach max_retries');
 select is((select (status, retry_count) = ('failed', 5) from outbox where payload ->> 'n' = '2'), true, 'a dead event is failed');
-select ok((select not_before - now() between interval '72 seconds' and interval '88 seconds' from baton.adopted_failures), 'the wait had doubled each time');
+select ok((select not_before - now() between interval '72 seconds' and interval '88 seconds' from baton_internal.adopted_failures), 'the wait had doubled each time');
 select results_eq($$select id, attempts, error from baton.adopted_dead_letters('outbox')$$,
                   $$values ('00000000-0000-7000-8000-000000000002', 5, 'still down 5')$$, 'dead letters show the error that the table has no column for');
 select is((select f.dead from baton.fail_adopted('outbox', '00000000-0000-7000-8000-000000000003', 'no such topic', true) f), true, 'a permanent failure is dead at once');
@@ -74,7 +74,7 @@ select is_empty($$select id from baton.claim_adopted('outbox', 'w1')$$, 'failed 
 select is((select (pending, dlq_depth, failures) = (0, 2, '{"user.registered": 6}'::jsonb) from baton.adopted_status('outbox')), true, 'the status counts them');
 select is((select count(*) from baton.replay_adopted('outbox', array(select id::text from outbox where status = 'failed'))), 2::bigint, 'dead letters are replayed');
 select results_eq($$select payload ->> 'n', attempt from baton.claim_adopted('outbox', 'w1')$$, $$values ('3', 1), ('2', 1)$$, 'and are pending with all their retries, at once');
-select is((select count(*) from baton.adopted_failures), 0::bigint, 'nothing is kept about their old failures');
+select is((select count(*) from baton_internal.adopted_failures), 0::bigint, 'nothing is kept about their old failures');
 
 -- expiry
 update outbox set expires_at = now() - interval '1 second' where payload ->> 'n' in ('1', '2', '3');
@@ -86,7 +86,7 @@ select bag_eq($$select payload ->> 'n', status from outbox$$, $$values ('2', 'pe
 -- a row deleted by somebody else leaves no notes behind
 delete from outbox where payload ->> 'n' = '3';
 select isnt_empty($$select baton.run_adopted_maintenance('outbox')$$, 'maintenance tells what it did');
-select is((select count(*) from baton.adopted_failures), 0::bigint, 'notes about rows that are gone are removed');
+select is((select count(*) from baton_internal.adopted_failures), 0::bigint, 'notes about rows that are gone are removed');
 
 -- the check on the status is held against the mapping
 select lives_ok($$select baton.unadopt_outbox('outbox')$$, 'the adoption ends');

@@ -38,16 +38,16 @@ select throws_ok(format($$select baton.complete('orders_in', '1', %L)$$, (select
 select is(baton.fail('orders_in', '2', 'oh', false, (select lease_token from w1 limit 1)), 1::bigint, 'fail');
 select results_eq('select tries, last_problem from msgs where msg_no = 2', $$values (1::smallint, 'oh')$$, 'counts in the mapped column');
 select is_empty($$select * from baton.claim_inbox('orders_in', 'w3')$$, 'and waits');
-update baton.inbox_work set available_at = now();
+update baton_internal.inbox_work set available_at = now();
 create temp table w3 as select * from baton.claim_inbox('orders_in', 'w3');
 select results_eq('select event_id, attempt from w3', $$values ('2', 2)$$, 'then comes again');
-update baton.inbox_work set leased_until = now() - interval '1 s';
+update baton_internal.inbox_work set leased_until = now() - interval '1 s';
 select results_eq($$select event_id, attempt from baton.claim_inbox('orders_in', 'w4')$$, $$values ('3', 2)$$, 'leases that ran out count as attempts');
 select results_eq('select msg_no, tries from dlq_orders_in', $$values (2::bigint, 2::smallint)$$, 'and the last one makes a dead letter');
-select is(baton.release_inbox('orders_in', '{3}', (select lease_token from baton.inbox_work where event_id = '3')), 1::bigint, 'release');
+select is(baton.release_inbox('orders_in', '{3}', (select lease_token from baton_internal.inbox_work where event_id = '3')), 1::bigint, 'release');
 select results_eq($$select event_id, attempt from baton.claim_inbox('orders_in', 'w5')$$, $$values ('3', 2)$$, 'gives it back uncounted');
-select ok(baton.extend_inbox_lease('orders_in', '{3}', (select lease_token from baton.inbox_work where event_id = '3'), 500) > clock_timestamp() + interval '490 s', 'extend');
-select is(baton.fail('orders_in', array['3'], 'never', true, (select lease_token from baton.inbox_work where event_id = '3')), 1::bigint, 'permanent failure');
+select ok(baton.extend_inbox_lease('orders_in', '{3}', (select lease_token from baton_internal.inbox_work where event_id = '3'), 500) > clock_timestamp() + interval '490 s', 'extend');
+select is(baton.fail('orders_in', array['3'], 'never', true, (select lease_token from baton_internal.inbox_work where event_id = '3')), 1::bigint, 'permanent failure');
 select is((select count(*) from dlq_orders_in), 2::bigint, 'is dead at once');
 select is(baton.replay_inbox_messages('orders_in', '{1,2,3}'), 3::bigint, 'replay');
 select is((select count(*) from baton.claim_inbox('orders_in', 'w6')), 3::bigint, 'offers all again');
@@ -60,7 +60,7 @@ select is((select payload from dlq_orders_in where msg_no = 9), '{"raw_base64": 
 alter table msgs add column pos int;
 select lives_ok($$select baton.enable_inbox_ordering('orders_in', 'aggregate_id', 'pos')$$, 'an adopted table can be ordered');
 insert into msgs (msg_no, kind, aggregate_id, pos) values (22, 'k', '22222222-2222-2222-2222-222222222222', 2), (21, 'k', '22222222-2222-2222-2222-222222222222', 1);
-delete from baton.inbox_work;
+delete from baton_internal.inbox_work;
 update msgs set handled = now() where msg_no < 20;
 create temp table w7 as select * from baton.claim_inbox('orders_in', 'w7');
 select results_eq('select event_id, sequence_num from w7', $$values ('21', 1::bigint)$$, 'it offers the first');
@@ -68,10 +68,10 @@ select is_empty($$select * from baton.claim_inbox('orders_in', 'w8')$$, 'alone')
 select baton.complete('orders_in', '21', (select lease_token from w7));
 select results_eq($$select event_id from baton.claim_inbox('orders_in', 'w8')$$, $$values ('22')$$, 'then the second');
 
-select is((select count(*) from baton.inbox_work where event_id = '22'), 1::bigint, 'its lease is kept beside the table');
+select is((select count(*) from baton_internal.inbox_work where event_id = '22'), 1::bigint, 'its lease is kept beside the table');
 delete from msgs where msg_no = 22;
 select baton.run_inbox_maintenance();
-select is((select count(*) from baton.inbox_work where event_id = '22'), 0::bigint, 'and goes when the message is gone');
+select is((select count(*) from baton_internal.inbox_work where event_id = '22'), 0::bigint, 'and goes when the message is gone');
 
 -- dropping never drops an adopted table
 select baton.drop_inbox('orders_in', false, true);

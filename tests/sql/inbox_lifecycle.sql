@@ -83,8 +83,8 @@ select hasnt_view('shop', 'pending_payments', 'the views go');
 select lives_ok($$insert into payments (event_id, event_type) values ('after', 't')$$, 'the table that stays works without baton');
 select baton.drop_inbox('public.payments', false, true);
 select hasnt_table('public', 'payments', 'with cascade a managed table goes');
-select is((select count(*) from baton.inbox_objects o where not exists (select 1 from baton.inboxes i where i.id = o.inbox)), 0::bigint, 'no notes remain');
-select is((select count(*) from pg_proc where pronamespace = 'baton'::regnamespace and proname ~ '^inbox_\d+_'),
+select is((select count(*) from baton_internal.inbox_objects o where not exists (select 1 from baton.inboxes i where i.id = o.inbox)), 0::bigint, 'no notes remain');
+select is((select count(*) from pg_proc where pronamespace = 'baton_internal'::regnamespace and proname ~ '^inbox_\d+_'),
           (select count(*) from baton.inboxes), 'no functions remain');
 
 -- the user drops the table behind our back

@@ -2,7 +2,7 @@
 begin;
 select no_plan();
 create temp table alerts (n serial, event text, object text, details jsonb);
-create or replace function baton.alert(event text, object text, details jsonb default '{}') returns void language sql as
+create or replace function baton_internal.alert(event text, object text, details jsonb default '{}') returns void language sql as
     $$ insert into pg_temp.alerts (event, object, details) values (event, object, details) $$;
 
 select baton.create_inbox('inb');
@@ -111,16 +111,16 @@ alter table many enable trigger user;
 select results_eq($$select drained, more from baton.run_inbox_maintenance() where inbox = 'public.many'$$, $$values (6::bigint, true)$$, 'an inbox''s own retention, in batches');
 select results_eq($$select drained, more from baton.run_inbox_maintenance() where inbox = 'public.many'$$, $$values (4::bigint, false)$$, 'until nothing is left');
 set local baton.inbox_dlq_retention_hours = 1;
-update baton.inbox_dead_letters set noticed_at = now() - interval '61 minutes' where event_id in ('d1', 'd2');
+update baton_internal.inbox_dead_letters set noticed_at = now() - interval '61 minutes' where event_id in ('d1', 'd2');
 select is((select dead_dropped from baton.run_inbox_maintenance() where inbox = 'public.inb'), 2::bigint, 'dead letters go if their retention is set');
 select is(baton.receive('inb', 'd1', 't', '{}'), 'duplicate', 'and are still known');
 
 -- ids are forgotten by their own retention
-select is((select count(*) > 0 from baton.inbox_keys where event_id = 'e1'), true, 'the id of a drained message is kept');
-update baton.inbox_keys set recorded_at = now() - interval '719 hours' where event_id = 'e1';
+select is((select count(*) > 0 from baton_internal.inbox_keys where event_id = 'e1'), true, 'the id of a drained message is kept');
+update baton_internal.inbox_keys set recorded_at = now() - interval '719 hours' where event_id = 'e1';
 select baton.run_inbox_maintenance();
 select is(baton.receive('inb', 'e1', 't', '{}'), 'duplicate', 'for 720 hours');
-update baton.inbox_keys set recorded_at = now() - interval '721 hours' where event_id = 'e1';
+update baton_internal.inbox_keys set recorded_at = now() - interval '721 hours' where event_id = 'e1';
 select baton.run_inbox_maintenance();
 select is(baton.receive('inb', 'e1', 't', '{}'), 'new', 'after that it is new');
 
@@ -138,7 +138,7 @@ select results_eq($$select event, object, details - 'gap_age_sec' from alerts$$,
 select is((select gaps_noticed from baton.run_inbox_maintenance() where inbox = 'public.ord'), 0::bigint, 'once');
 select baton.receive('ord', 'a1', 't', '{}', aggregate_id => 'a', sequence_num => 1);
 select baton.run_inbox_maintenance();
-select is((select count(*) from baton.inbox_gaps), 0::bigint, 'a closed gap is forgotten');
+select is((select count(*) from baton_internal.inbox_gaps), 0::bigint, 'a closed gap is forgotten');
 select baton.advance_inbox_sequence('ord', 'b', 5);
 select baton.receive('ord', 'b4', 't', '{}', aggregate_id => 'b', sequence_num => 4);
 select is_empty($$select * from next_ord where aggregate_id = 'b'$$, 'a message that comes after its sequence was passed is not offered');

@@ -23,13 +23,13 @@ select results_eq('select event_id, sequence_num from w1', $$values ('a1', 1::bi
 select baton.receive('ord', 'a2', 't', '{}', aggregate_id => 'a', sequence_num => 2);
 select is_empty($$select * from baton.claim_inbox('ord', 'w2')$$, 'while it is worked, nobody else gets one of that aggregate');
 select is(baton.complete('ord', 'a1', (select lease_token from w1)), 1::bigint, 'completing it');
-select is((select last_sequence from baton.inbox_sequences where aggregate = 'a'), 1::bigint, 'moves the aggregate on');
+select is((select last_sequence from baton_internal.inbox_sequences where aggregate = 'a'), 1::bigint, 'moves the aggregate on');
 create temp table w2 as select * from baton.claim_inbox('ord', 'w2');
 select results_eq('select event_id from w2', $$values ('a2')$$, 'then the second');
 select baton.complete('ord', 'a2', (select lease_token from w2));
 select is((select count(*) from gaps_ord), 0::bigint, 'no gap is left');
 update ord set processed_at = now() where event_id = 'a3';
-select is((select last_sequence from baton.inbox_sequences where aggregate = 'a'), 3::bigint, 'a plain update moves the aggregate on as well');
+select is((select last_sequence from baton_internal.inbox_sequences where aggregate = 'a'), 3::bigint, 'a plain update moves the aggregate on as well');
 
 -- a gap right after processed messages
 select baton.receive('ord', 'a5', 't', '{}', aggregate_id => 'a', sequence_num => 5);
@@ -88,12 +88,12 @@ create temp table w7 as select * from baton.claim_inbox('ord', 'w7');
 select baton.complete('ord', (select event_id from w7), (select lease_token from w7));
 create temp table w8 as select * from baton.claim_inbox('ord', 'w8');
 select results_eq('select a.event_id, b.event_id from w7 a, w8 b', $$values ('p2', 'p3')$$, 'then the rest in sequence');
-select is((select last_sequence from baton.inbox_sequences where aggregate = 'p'), 2::bigint, 'a replay does not move the aggregate');
-select is((select count(*) from baton.inbox_replays), 0::bigint, 'no mark is left');
+select is((select last_sequence from baton_internal.inbox_sequences where aggregate = 'p'), 2::bigint, 'a replay does not move the aggregate');
+select is((select count(*) from baton_internal.inbox_replays), 0::bigint, 'no mark is left');
 
 -- a lease that ran out frees its aggregate; two messages with one sequence
 update ord set leased_until = now() - interval '1 s' where event_id = 'p3';
-update baton.inbox_sequences set leased_until = now() - interval '1 s' where aggregate = 'p';
+update baton_internal.inbox_sequences set leased_until = now() - interval '1 s' where aggregate = 'p';
 select results_eq($$select event_id, attempt from baton.claim_inbox('ord', 'w9')$$, $$values ('p3', 2)$$, 'a lease that ran out is offered again');
 select baton.receive('ord', 'p3-twin', 't', '{}', aggregate_id => 'p', sequence_num => 3);
 select is_empty($$select * from baton.claim_inbox('ord', 'w10')$$, 'a second message with the same sequence is not given to another worker');
@@ -123,8 +123,8 @@ select ok('z9' in (select event_id from baton.claim_inbox('ord', 'w')), 'a plain
 update ord set processed_at = now(), lease_token = null, leased_until = null where event_id = 'z9';
 insert into ord (event_id, event_type, aggregate_id, sequence_num) values ('z4', 't', 'z', 4), ('z10', 't', 'z', 10);
 select baton.enable_inbox_ordering('ord');
-select is((select last_sequence from baton.inbox_sequences where aggregate = 'z'), 9::bigint, 'switching on learns from what was processed');
-select is((select last_sequence from baton.inbox_sequences where aggregate = 'p'), 3::bigint, 'and keeps what it knew, though rows may be gone');
+select is((select last_sequence from baton_internal.inbox_sequences where aggregate = 'z'), 9::bigint, 'switching on learns from what was processed');
+select is((select last_sequence from baton_internal.inbox_sequences where aggregate = 'p'), 3::bigint, 'and keeps what it knew, though rows may be gone');
 create temp table w12 as select * from baton.claim_inbox('ord', 'w12');
 select ok(exists (select 1 from w12 where event_id = 'z4'), 'what waits behind is offered first, not stuck');
 

@@ -61,10 +61,10 @@ select is_empty($$select * from baton.claim_inbox('mailing', 'w4')$$, 'a row tha
 update inbox_events set locked_at = now() - interval '10 minutes' where consumer_group = 'mailing';
 create temp table w4 as select * from baton.claim_inbox('mailing', 'w4');
 select is((select count(*) from w4), 1::bigint, 'until its lock is stale');
-update baton.inbox_work set leased_until = now() - interval '1 s';
+update baton_internal.inbox_work set leased_until = now() - interval '1 s';
 select is((select attempt from baton.claim_inbox('mailing', 'w5')), 2, 'a lease of ours that ran out counts');
 select throws_ok(format($$select baton.complete('mailing', 'm1', %L)$$, (select lease_token from w4)), 'BT001', null, 'and is lost');
-select baton.release_inbox('mailing', '{m1}', (select lease_token from baton.inbox_work where leased_by = 'w5'));
+select baton.release_inbox('mailing', '{m1}', (select lease_token from baton_internal.inbox_work where leased_by = 'w5'));
 select is((select locked_by from inbox_events where consumer_group = 'mailing'), null, 'a release unlocks');
 
 -- partitioned: no key over all partitions

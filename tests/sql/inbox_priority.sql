@@ -4,7 +4,7 @@ select no_plan();
 select baton.create_inbox('pri');
 select lives_ok($$select baton.enable_inbox_priority('pri')$$, 'priorities are switched on');
 select lives_ok($$select baton.enable_inbox_priority('pri', 'priority')$$, 'again the same is no error');
-select results_eq($$select t.name, t.low, t.high, t.schedule from baton.inboxes i, baton.parse_inbox_tiers(i.priority_tiers) t where i.name = 'pri' order by t.place$$,
+select results_eq($$select t.name, t.low, t.high, t.schedule from baton.inboxes i, baton_internal.parse_inbox_tiers(i.priority_tiers) t where i.name = 'pri' order by t.place$$,
     $$values ('critical', 1::bigint, 2::bigint, interval '1 s'), ('normal', 3, 6, '5 s'), ('background', 7, 9, '30 s')$$, 'with the documented tiers');
 
 insert into pri (event_id, event_type, priority)
@@ -34,7 +34,7 @@ create function plan_of(statement text) returns text language plpgsql as $$
 declare line text; plan text := '';
 begin for line in execute 'explain ' || statement loop plan := plan || line || E'\n'; end loop; return plan; end $$;
 select matches(plan_of((select format('select 1 from pri t where %s order by %s limit 10', t.pending, t.due)
-                          from baton.inboxes i, baton.inbox_terms(i) t where i.name = 'pri')), 'Index Scan using pri_due', 'claims read the index by due time');
+                          from baton.inboxes i, baton_internal.inbox_terms(i) t where i.name = 'pri')), 'Index Scan using pri_due', 'claims read the index by due time');
 reset enable_seqscan;
 reset enable_sort;
 

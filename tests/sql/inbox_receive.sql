@@ -33,7 +33,7 @@ select throws_ok($$select * from baton.receive_many('inb', null)$$, '22023', nul
 select throws_ok($$select * from baton.receive_many('inb', '[{"event_id": "ok"}, {"event_type": "t"}]')$$, '22023', 'message 2 of the batch has no event_id',
                  'a message without id is named by its place');
 select is((select count(*) from inb where event_id = 'ok'), 0::bigint, 'and the batch is all or nothing');
-select is((select sum(duplicates) from baton.inbox_duplicates), 3::bigint, 'duplicates are counted');
+select is((select sum(duplicates) from baton_internal.inbox_duplicates), 3::bigint, 'duplicates are counted');
 
 -- malformed
 select is(baton.receive_malformed('inb', 'bad', '\xff00', 'not JSON', 'kafka'), 'new', 'an unreadable message is kept');

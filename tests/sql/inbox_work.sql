@@ -66,8 +66,8 @@ update inb set available_at = now() where event_id = 'm5';
 select is_empty($$select * from baton.claim_inbox('inb', 'w6')$$, 'and not offered any more');
 select is(baton.fail('inb', 'm4', 'never', true, (select lease_token from inb where event_id = 'm4')), 1::bigint, 'a permanent failure');
 select is((select retry_count from dlq_inb where event_id = 'm4'), 3, 'is dead at once');
-select is((select min(baton.backoff_delay('1s', '5min', 0, n)) from generate_series(1, 60) n), interval '1 s', 'backoff starts at its base');
-select is((select max(baton.backoff_delay('1s', '5min', 0, n)) from generate_series(1, 60) n), interval '5 min', 'and never passes its cap');
+select is((select min(baton_internal.backoff_delay('1s', '5min', 0, n)) from generate_series(1, 60) n), interval '1 s', 'backoff starts at its base');
+select is((select max(baton_internal.backoff_delay('1s', '5min', 0, n)) from generate_series(1, 60) n), interval '5 min', 'and never passes its cap');
 
 -- a message that kills its workers
 select baton.receive('inb', 'killer', 't', '{}');
@@ -138,7 +138,7 @@ select is((select count(*) from baton.claim_inbox('inb', 'w')), 1::bigint, 'a co
 select is((select count(*) from pending_inb) >= 1, true, 'reads the views');
 select throws_ok($$select * from inb$$, '42501', null, 'but not the table');
 select throws_ok($$select baton.create_inbox('other')$$, '42501', null, 'and makes no inboxes');
-select throws_ok($$select baton.settle_inbox(null, 'complete', '{}', null)$$, '42501', null, 'inner functions are closed');
+select throws_ok($$select baton_internal.settle_inbox(null, 'complete', '{}', null)$$, '42501', null, 'inner functions are closed');
 reset role;
 
 select * from finish();

@@ -17,10 +17,10 @@ select is((select array_agg(id) from baton.poll_outbox('latest', 'c')), '{2,3,4,
 select is((select array_agg(id) from baton.poll_outbox('g', 'a', 3)), '{1,2,3}'::bigint[], 'earliest gives everything, a batch at a time');
 select is((select array_agg(id) from baton.poll_outbox('g', 'b', 4)), '{4,5,6,7}'::bigint[], 'another member gets what is not leased');
 select is(baton.commit_offset('g', 'b', 7), true, 'members commit out of order');
-select is((select count(*)::int from baton.pieces join baton.consumer_groups using (group_id) where group_name = 'g'), 1, 'the first one''s lease stays');
+select is((select count(*)::int from baton_internal.pieces join baton.consumer_groups using (group_id) where group_name = 'g'), 1, 'the first one''s lease stays');
 select is((select count(*)::int from baton.poll_outbox('g', 'c', 100)), 3, 'a third gets the rest');
 select is((select count(*)::int from baton.poll_outbox('g', 'd', 100)), 0, 'a fourth gets nothing');
-update baton.pieces set leased_until = now() - interval '1 second' where consumer_id = 'a';
+update baton_internal.pieces set leased_until = now() - interval '1 second' where consumer_id = 'a';
 select results_eq($$ select id, attempt from baton.poll_outbox('g', 'd', 100) $$, $$ values (1::bigint, 2), (2::bigint, 2), (3::bigint, 2) $$,
                   'a dead member''s lease goes to whoever asks next, as a second attempt');
 select throws_ok($$ select baton.commit_offset('g', 'a', 3) $$, 'BT001', null, 'the dead one cannot commit it any more');
@@ -28,7 +28,7 @@ select throws_ok($$ select baton.fail_events('g', 'a', '{3}', 'late') $$, 'BT001
 select throws_ok($$ select baton.commit_offset('g', 'd', 999) $$, 'BT002', null, 'nobody commits what was not leased to him');
 select throws_ok($$ select baton.commit_offset('g', 'd', 9) $$, 'BT002', null, 'not even when somebody else has it');
 select is(baton.commit_offset('g', 'd', 2), true, 'a part of a batch can be committed');
-select is((select array_agg(after_id) from baton.pieces where consumer_id = 'd'), '{2}'::bigint[], 'the rest is still leased');
+select is((select array_agg(after_id) from baton_internal.pieces where consumer_id = 'd'), '{2}'::bigint[], 'the rest is still leased');
 set client_min_messages = error;
 select is(baton.commit_offset('g', 'd', 1), false, 'a regression changes nothing');
 reset client_min_messages;
@@ -36,7 +36,7 @@ select is(baton.commit_offset('g', 'd', 3), true, 'and the rest can follow');
 select is((select lag_rows from baton.consumer_lag('g') limit 1), 3::bigint, 'lag counts what is leased and not settled');
 select is(baton.commit_offset('g', 'c', 10), true, 'the last ones');
 select is((select lag_rows from baton.consumer_lag('g') limit 1), 0::bigint, 'then there is no lag');
-select is((select count(*)::int from baton.pieces join baton.consumer_groups using (group_id) where group_name = 'g'), 0, 'and nothing under way');
+select is((select count(*)::int from baton_internal.pieces join baton.consumer_groups using (group_id) where group_name = 'g'), 0, 'and nothing under way');
 
 -- tokens
 insert into events (event_type, partition_key) values ('e', 'x'), ('e', 'y');
@@ -44,7 +44,7 @@ create temporary table polled as select * from baton.poll_outbox('g', 'a');
 select throws_ok($$ select baton.commit_offset('g', 'a', 12, gen_random_uuid()) $$, 'BT001', null, 'a token that is none');
 select throws_ok($$ select baton.extend_lease('g', 'a', 30, gen_random_uuid()) $$, 'BT001', null, 'extends nothing');
 select ok(baton.extend_lease('g', 'a', 300) > now() + interval '250 seconds', 'a lease can be extended');
-select ok((select leased_until > now() + interval '250 seconds' from baton.pieces where consumer_id = 'a'), 'and is');
+select ok((select leased_until > now() + interval '250 seconds' from baton_internal.pieces where consumer_id = 'a'), 'and is');
 select ok(baton.extend_lease('g', 'nobody') <= clock_timestamp(), 'without a lease the time is now');
 select is((select baton.commit_offset('g', 'a', 12, lease_token) from polled limit 1), true, 'a commit names its token');
 set client_min_messages = error;
@@ -68,7 +68,7 @@ select is((select array_agg(id) from baton.poll_outbox('free', 'a', 1)), '{16}':
 select is((select array_agg(id) from baton.poll_outbox('free', 'b', 1)), '{17}'::bigint[], '... goes to several members');
 
 -- sharing lanes
-update baton.group_positions set hungry = jsonb_build_object('b', clock_timestamp());
+update baton_internal.group_positions set hungry = jsonb_build_object('b', clock_timestamp());
 insert into events (event_type, partition_key) values ('e', 'single');
 select ok((select count(*) > 0 from baton.poll_outbox('g', 'z')), 'who shares with a hungry member gets something when there is something');
 
@@ -89,18 +89,18 @@ select throws_ok($$ select baton.extend_lease('g', 'c', 0) $$, '22023', null, 'n
 
 select lives_ok($$ select baton.consumer_heartbeat('g', 'fresh') $$, 'a heartbeat registers');
 select is((select healthy from baton.consumer_lag('g') where consumer = 'fresh'), true, 'and shows health');
-update baton.consumers set last_heartbeat_at = now() - interval '61 seconds' where consumer_id = 'fresh';
+update baton_internal.consumers set last_heartbeat_at = now() - interval '61 seconds' where consumer_id = 'fresh';
 select is((select healthy from baton.consumer_lag('g') where consumer = 'fresh'), false, 'for a minute');
 
 -- all that was handled, or nothing
 select baton.create_consumer_group('strict', 'events', 'latest');
 insert into events (event_type, partition_key) values ('e', 's1'), ('e', 's2');
 create temp table first_stretch as select * from baton.poll_outbox('strict', 'gone');
-update baton.pieces p set leased_until = now() - interval '1 s' where p.consumer_id = 'gone';
+update baton_internal.pieces p set leased_until = now() - interval '1 s' where p.consumer_id = 'gone';
 insert into events (event_type, partition_key) values ('e', 's3');
 create temp table both_stretches as select * from baton.poll_outbox('strict', 'slow');
 select is((select count(*)::int from both_stretches), 3, 'one lease over two stretches');
-update baton.pieces p set leased_until = now() - interval '1 s' where p.piece_id = (select min(q.piece_id) from baton.pieces q where q.consumer_id = 'slow');
+update baton_internal.pieces p set leased_until = now() - interval '1 s' where p.piece_id = (select min(q.piece_id) from baton_internal.pieces q where q.consumer_id = 'slow');
 select is((select count(*)::int from baton.poll_outbox('strict', 'quick')), 2, 'of which one is lost');
 select throws_ok($$ select baton.commit_events('strict', 'slow', array(select id from both_stretches), (select lease_token from both_stretches limit 1)) $$,
                  'BT001', null, 'cannot be committed as if nothing was lost');

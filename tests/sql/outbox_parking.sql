@@ -3,27 +3,27 @@ select no_plan();
 select baton.create_outbox('events');
 select baton.create_consumer_group('g', 'events', 'earliest', max_attempts => 3, retry_base => '10 seconds', retry_limit => '15 seconds');
 -- Let everything that waits be due now.
-create function make_due() returns void language sql as $$ update baton.parked set due_at = now() - interval '1 second' $$;
+create function make_due() returns void language sql as $$ update baton_internal.parked set due_at = now() - interval '1 second' $$;
 
 -- scheduled
 insert into events (event_type, partition_key, available_at) values ('later', 'a', now() + interval '1 hour');
 insert into events (event_type, partition_key) values ('now', 'a');
 select is((select array_agg(event_type) from baton.poll_outbox('g', 'c')), '{now}', 'an event for later waits, others go on');
-select is((select (id, state)::text from baton.parked), '(1,scheduled)', 'it is parked as scheduled');
+select is((select (id, state)::text from baton_internal.parked), '(1,scheduled)', 'it is parked as scheduled');
 select baton.commit_offset('g', 'c', 2);
 select is((select count(*)::int from baton.poll_outbox('g', 'c')), 0, 'before its time nobody gets it');
 select make_due();
 select results_eq($$ select id, attempt from baton.poll_outbox('g', 'c') $$, $$ values (1::bigint, 1) $$, 'at its time it comes');
 select is(baton.commit_offset('g', 'c', 1), true, 'and is settled like any other');
-select is((select count(*)::int from baton.parked), 0, 'then it is not parked any more');
+select is((select count(*)::int from baton_internal.parked), 0, 'then it is not parked any more');
 
 -- retry, blocked
 insert into events (event_type, partition_key) values ('a1', 'a'), ('b1', 'b'), ('a2', 'a'), ('b2', 'b');
 select is((select count(*)::int from baton.poll_outbox('g', 'c')), 4, 'four events of two keys');
 select results_eq($$ select id, state, attempt from baton.fail_events('g', 'c', '{3}', 'no connection') $$,
                   $$ values (3::bigint, 'retry', 1), (5::bigint, 'blocked', 0) $$, 'the failed one is parked, and what follows of its key with it');
-select ok((select due_at between now() + interval '7 seconds' and now() + interval '13 seconds' from baton.parked where id = 3), 'it is due after the backoff, with jitter');
-select is((select error from baton.parked where id = 3), 'no connection', 'the reason is kept');
+select ok((select due_at between now() + interval '7 seconds' and now() + interval '13 seconds' from baton_internal.parked where id = 3), 'it is due after the backoff, with jitter');
+select is((select error from baton_internal.parked where id = 3), 'no connection', 'the reason is kept');
 select is(baton.commit_offset('g', 'c', 6), true, 'the other key goes on');
 insert into events (event_type, partition_key) values ('a3', 'a'), ('c1', 'c');
 select is((select array_agg(event_type) from baton.poll_outbox('g', 'c')), '{c1}', 'what comes later of the key is held back too');
@@ -36,11 +36,11 @@ select results_eq($$ select id, state from baton.fail_events('g', 'c', '{5}', 'a
                   'or fail, and hold back the rest again');
 select make_due();
 select is((select array_agg(id) from baton.poll_outbox('g', 'c')), '{5,7}'::bigint[], 'nothing is lost on the way');
-update baton.parked set leased_until = now() - interval '1 second';
+update baton_internal.parked set leased_until = now() - interval '1 second';
 select is((select array_agg(id) from baton.poll_outbox('g', 'other')), '{5,7}'::bigint[], 'a dead member''s parked events go to the next');
 select throws_ok($$ select baton.commit_offset('g', 'c', 7) $$, 'BT001', null, 'and the dead one cannot settle them');
 select is(baton.commit_offset('g', 'other', 7), true, 'who has them can');
-select is((select count(*)::int from baton.parked), 0, 'all done');
+select is((select count(*)::int from baton_internal.parked), 0, 'all done');
 
 -- dead by attempts
 insert into events (event_type, partition_key, payload) values ('poison', 'p', '{"n": 1}'), ('after', 'p', '{"n": 2}');
@@ -109,10 +109,10 @@ insert into holes (event_type, partition_key, available_at)
 values ('e', 'a', null), ('e', 'b', null), ('e', 'c', clock_timestamp() + interval '1 hour'), ('e', 'd', null), ('e', 'e', null);
 select is((select array_agg(id order by id) from baton.poll_outbox('h', 'x')), '{1,2,4,5}'::bigint[], 'a scheduled event steps aside');
 select is((select array_agg(id) from baton.fail_events('h', 'x', '{2}', 'not now')), '{2}'::bigint[], 'another one fails');
-update baton.parked set due_at = clock_timestamp() where group_id = (select group_id from baton.consumer_groups where group_name = 'h');
+update baton_internal.parked set due_at = clock_timestamp() where group_id = (select group_id from baton.consumer_groups where group_name = 'h');
 select is((select array_agg(id order by id) from baton.poll_outbox('h', 'y')), '{2,3}'::bigint[], 'both come to another consumer');
 select baton.commit_offset('h', 'y', 3);
-update baton.pieces set leased_until = now() - interval '1 second' where consumer_id = 'x';
+update baton_internal.pieces set leased_until = now() - interval '1 second' where consumer_id = 'x';
 select is((select array_agg(id order by id) from baton.poll_outbox('h', 'z')), '{1,4,5}'::bigint[],
           'when the first one is gone, the rest of its lease is given again, without them');
 select is(baton.commit_offset('h', 'z', 5), true, 'and settled');
@@ -121,8 +121,8 @@ select is((select count(*)::int from baton.poll_outbox('h', 'z')), 0, 'nothing i
 -- a lease ends as a whole, whatever part of it others have taken
 select baton.create_consumer_group('w', 'holes', 'earliest', retry_base => '1 ms', retry_limit => '1 ms');
 select is((select array_agg(id order by id) from baton.poll_outbox('w', 'first')), '{1,2,4,5}'::bigint[], 'a lease of four');
-create temp table lease as select lease_token as token from baton.pieces where consumer_id = 'first';
-update baton.pieces set leased_until = now() - interval '1 second' where consumer_id = 'first';
+create temp table lease as select lease_token as token from baton_internal.pieces where consumer_id = 'first';
+update baton_internal.pieces set leased_until = now() - interval '1 second' where consumer_id = 'first';
 select is((select array_agg(id) from baton.poll_outbox('w', 'second', 1)), '{1}'::bigint[], 'runs out, and another takes a part');
 select throws_ok($$ select baton.commit_offset('w', 'first', 5, (select token from lease)) $$, 'BT001', null, 'then nothing of it can be settled');
 select is((select array_agg(attempt) from baton.poll_outbox('w', 'third') where id in (2, 4, 5)), '{2,2,2}'::int[], 'the rest is given for the second time');
@@ -137,11 +137,11 @@ select make_due();
 drop table lease;
 create temp table lease as select lease_token as token, id from baton.poll_outbox('l', 'x');
 select is((select array_agg(id) from lease), '{1,2,3,4}'::bigint[], 'and come again');
-update baton.parked set leased_until = now() - interval '1 second' where consumer_id = 'x';
+update baton_internal.parked set leased_until = now() - interval '1 second' where consumer_id = 'x';
 select is((select array_agg(id) from baton.poll_outbox('l', 'y', 1)), '{1}'::bigint[], 'the lease runs out, and another takes a part');
 select is((select array_agg(id) from baton.fail_events('l', 'x', '{2}', 'too late', lease_token => (select max(token::text)::uuid from lease))),
           '{2,3,4}'::bigint[], 'the rest of the key is named to who comes too late');
-select is((select array_agg(state order by id) from baton.parked where key = 'k' and lease_token is null), '{retry,blocked,blocked}'::text[],
+select is((select array_agg(state order by id) from baton_internal.parked where key = 'k' and lease_token is null), '{retry,blocked,blocked}'::text[],
           'and stands as before');
 select throws_ok($$ select baton.fail_events('l', 'x', '{1}', 'too late', lease_token => (select max(token::text)::uuid from lease)) $$,
                  'BT001', null, 'what another has cannot be failed');
@@ -158,18 +158,18 @@ select is(baton.commit_offset('o', 'a', 1), true, 'once it is');
 select is((select array_agg(id) from baton.poll_outbox('o', 'b', 3)), '{2,3,4}'::bigint[], 'they go');
 select is(baton.commit_offset('o', 'b', 2), true, 'one of them is settled');
 select is((select count(*)::int from baton.poll_outbox('o', 'c')), 0, 'those behind do not overtake the ones that are held');
-update baton.parked set leased_until = now() - interval '1 second' where consumer_id = 'b';
+update baton_internal.parked set leased_until = now() - interval '1 second' where consumer_id = 'b';
 select is((select array_agg(id) from baton.poll_outbox('o', 'c')), '{3,4,5,6,7,8,9,10}'::bigint[], 'when the lease ends, all go to another');
 select is((select array_agg(id) from baton.fail_events('o', 'c', '{5}', 'not now')), '{5,6,7,8,9,10}'::bigint[], 'one in the middle fails');
-update baton.parked set leased_until = now() - interval '1 second' where consumer_id = 'c';
-update baton.parked set due_at = now() + interval '1 hour' where group_id = (select group_id from baton.consumer_groups where group_name = 'o') and id = 5;
+update baton_internal.parked set leased_until = now() - interval '1 second' where consumer_id = 'c';
+update baton_internal.parked set due_at = now() + interval '1 hour' where group_id = (select group_id from baton.consumer_groups where group_name = 'o') and id = 5;
 select is((select array_agg(id) from baton.poll_outbox('o', 'd')), '{3,4}'::bigint[], 'nobody gets what is behind it before it is due');
 
 -- an event is not held back by a later one of its key
 select baton.create_consumer_group('e', 'line', 'earliest', on_poison => 'block_key', retry_base => '1 ms', retry_limit => '1 ms');
 select is((select array_agg(id) from baton.poll_outbox('e', 'a', 3)), '{1,2,3}'::bigint[], 'three events of a key');
 select is((select array_agg(state) from baton.fail_events('e', 'a', '{2}', 'never', permanent => true)), '{dead,blocked}'::text[], 'the second is dead');
-update baton.pieces set leased_until = now() - interval '1 second' where group_id = (select group_id from baton.consumer_groups where group_name = 'e');
+update baton_internal.pieces set leased_until = now() - interval '1 second' where group_id = (select group_id from baton.consumer_groups where group_name = 'e');
 select is((select array_agg(id) from baton.poll_outbox('e', 'b', 3)), '{1}'::bigint[], 'the lease ends, and the first goes to another');
 select is(baton.commit_offset('e', 'b', 1), true, 'and is settled');
 select is((select count(*)::int from baton.poll_outbox('e', 'b', 3)), 0, 'the others wait');

@@ -30,7 +30,7 @@ insert into events (event_type, idempotency_key) values ('once', 'k1');
 select is((select count(*)::int from events where idempotency_key = 'k1'), 1, 'a plain insert keeps it too');
 select is((select array_agg(i order by o) from baton.publish_many('events', '[{"event_type":"a","idempotency_key":"k1"},{"event_type":"a","idempotency_key":"k2"}]') with ordinality as t (i, o))[1],
           9::bigint, 'and so do many');
-update baton.idempotency_keys set expires_at = now() - interval '1 second' where key = 'k1';
+update baton_internal.idempotency_keys set expires_at = now() - interval '1 second' where key = 'k1';
 select isnt(baton.publish('events', 'once', '{}', idempotency_key => 'k1'), 9::bigint, 'after its window it is free');
 begin;
 select baton.publish('events', 'once', '{}', idempotency_key => 'k3');

@@ -3,7 +3,7 @@ select no_plan();
 select baton.create_outbox('events', partition_interval => '1 hour', retention => '2 hours');
 -- Pretend that everything happened some time earlier.
 create function time_passes(t interval) returns void language sql as $$
-    update baton.outbox_partitions set opened_at = opened_at - t, closed_at = closed_at - t, archived_at = archived_at - t
+    update baton_internal.outbox_partitions set opened_at = opened_at - t, closed_at = closed_at - t, archived_at = archived_at - t
 $$;
 create function partitions() returns int language sql as $$ select count(*)::int from pg_inherits where inhparent = 'events'::regclass $$;
 select baton.create_consumer_group('slow', 'events', 'earliest', retry_base => '1 hour', retry_limit => '1 hour'), baton.create_consumer_group('quick', 'events', 'earliest');
@@ -45,7 +45,7 @@ select count(*) from baton.poll_outbox('slow', 'c') union all select count(*) fr
 select time_passes('121 minutes');
 select ok((select sum(retired_partitions) >= 1 from baton.run_maintenance('events')), 'its partition goes');
 select is((select count(*)::int from events where id in (select id from failing)), 0, 'the log has it no more');
-update baton.parked set due_at = now() - interval '1 second';
+update baton_internal.parked set due_at = now() - interval '1 second';
 select is((select payload ->> 'keep' from baton.poll_outbox('slow', 'c')), 'me', 'but it is delivered all the same');
 select is((select baton.commit_offset('slow', 'c', id) from failing), true, 'and settled');
 
@@ -90,12 +90,12 @@ select isnt((select storage_alert_at from baton.outboxes where relation = 'big':
 -- consumers
 select baton.consumer_heartbeat('slow', 'dead one');
 select is((select count(*)::int from baton.poll_outbox('slow', 'dead one')), 0, 'a consumer');
-update baton.consumers set last_heartbeat_at = now() - interval '25 hours', registered_at = now() - interval '8 days' where consumer_id = 'dead one';
+update baton_internal.consumers set last_heartbeat_at = now() - interval '25 hours', registered_at = now() - interval '8 days' where consumer_id = 'dead one';
 select baton.run_maintenance();
-select is((select count(*)::int from baton.consumers where consumer_id = 'dead one'), 0, 'that is dead and stale is forgotten');
-update baton.consumers set last_heartbeat_at = now() - interval '25 hours' where consumer_id = 'c';
+select is((select count(*)::int from baton_internal.consumers where consumer_id = 'dead one'), 0, 'that is dead and stale is forgotten');
+update baton_internal.consumers set last_heartbeat_at = now() - interval '25 hours' where consumer_id = 'c';
 select baton.run_maintenance();
-select is((select count(*)::int from baton.consumers where consumer_id = 'c' and reaped_at is null), 0, 'one that is only dead is reaped');
-select is((select count(*)::int from baton.pieces where consumer_id = 'c'), 0, 'and its leases are free');
+select is((select count(*)::int from baton_internal.consumers where consumer_id = 'c' and reaped_at is null), 0, 'one that is only dead is reaped');
+select is((select count(*)::int from baton_internal.pieces where consumer_id = 'c'), 0, 'and its leases are free');
 
 select * from finish();

@@ -37,7 +37,7 @@ select is((select count(*)::int from baton.poll_outbox('g', 'c')), 1, 'one more'
 select is((select count(*)::int from baton.fail_events('g', 'c', '{12}', 'boom')), 1, 'which fails');
 select is((select lag_rows from baton.consumer_lag('g') limit 1), 1::bigint, 'a parked event counts as lag');
 select baton.seek_offset('g', 'c', 10);
-select is((select count(*)::int from baton.parked), 0, 'seeking back over it takes it out of the parking');
+select is((select count(*)::int from baton_internal.parked), 0, 'seeking back over it takes it out of the parking');
 select is((select array_agg(id) from baton.poll_outbox('g', 'c')), '{11,12}'::bigint[], 'because it comes from the log');
 
 -- many

@@ -37,11 +37,11 @@ select throws_ok(format($$select baton.set_pipeline('x', %L)$$, jsonb_build_obje
 select lives_ok($$select baton.set_pipeline('x', '{"source": {"outbox": "o"}, "sink": {"type": "nats", "password": "${env:PW}", "url": "nats://me:${env:PW}@host"}}')$$,
                 'a reference to a secret is fine');
 
-select is(baton.take_lead('one'), true, 'the first relay leads');
-select is(baton.take_lead('two'), false, 'a second does not');
-select is(baton.take_lead('one'), true, 'the first may go on');
-update baton.relay_leader set until = clock_timestamp() - interval '1 s';
-select is(baton.take_lead('two'), true, 'until its lease is over');
+select is(baton_internal.take_lead('one'), true, 'the first relay leads');
+select is(baton_internal.take_lead('two'), false, 'a second does not');
+select is(baton_internal.take_lead('one'), true, 'the first may go on');
+update baton_internal.relay_leader set until = clock_timestamp() - interval '1 s';
+select is(baton_internal.take_lead('two'), true, 'until its lease is over');
 
 select is(baton.delete_pipeline('out'), true, 'a pipeline is deleted');
 select * from finish();

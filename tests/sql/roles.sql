@@ -19,13 +19,17 @@ create function become(r text) returns void language sql as $$ select set_config
 grant execute on function become(text) to public;
 
 -- nobody
-select is((select count(*)::int from pg_proc p where p.pronamespace = 'baton'::regnamespace and has_function_privilege('public', p.oid, 'execute')), 0,
+select is((select count(*)::int from pg_proc p where p.pronamespace in ('baton'::regnamespace, 'baton_internal'::regnamespace) and has_function_privilege('public', p.oid, 'execute')), 0,
           'no function is open to everybody');
-select is((select count(*)::int from pg_class c where c.relnamespace = 'baton'::regnamespace and c.relkind in ('r', 'v', 'p') and has_table_privilege('public', c.oid, 'select')), 0,
+select is((select count(*)::int from pg_class c where c.relnamespace in ('baton'::regnamespace, 'baton_internal'::regnamespace) and c.relkind in ('r', 'v', 'p') and has_table_privilege('public', c.oid, 'select')), 0,
           'and no table');
-select is((select count(*)::int from pg_proc p where p.pronamespace = 'baton'::regnamespace and p.prosecdef
+select is((select count(*)::int from pg_proc p where p.pronamespace in ('baton'::regnamespace, 'baton_internal'::regnamespace) and p.prosecdef
               and not coalesce(p.proconfig::text like '%search_path=pg_catalog, pg_temp%', false)), 0,
           'whatever runs with the owner''s rights has a pinned search path');
+
+select is(array(select p.oid::regprocedure::text from pg_proc p where p.pronamespace = 'baton'::regnamespace
+                    and not exists (select from aclexplode(p.proacl) a where a.grantee::regrole::text like 'baton\_%' escape '\') order by 1),
+          '{}', 'what a person sees in schema baton is there for some role');
 
 -- producer
 select become('producer');
@@ -49,8 +53,8 @@ select is(baton.commit_offset('g', 'c', 2), true, 'and commits');
 select lives_ok($$ select * from baton.consumer_lag('g') $$, 'sees its lag');
 select throws_ok($$ select baton.publish('public.events', 'e', '{}') $$, '42501', null, 'does not publish');
 select throws_ok($$ select * from public.events $$, '42501', null, 'does not read the table');
-select throws_ok($$ select * from baton.pieces $$, '42501', null, 'nor baton''s own');
-select throws_ok($$ update baton.group_positions set after_id = 0 $$, '42501', null, 'nor writes them');
+select throws_ok($$ select * from baton_internal.pieces $$, '42501', null, 'nor baton''s own');
+select throws_ok($$ update baton_internal.group_positions set after_id = 0 $$, '42501', null, 'nor writes them');
 select throws_ok($$ select baton.replay_dead_letters('{1}') $$, '42501', null, 'and is no operator');
 select throws_ok($$ select baton.drop_consumer_group('g') $$, '42501', null, 'not even of its group');
 select become('none');

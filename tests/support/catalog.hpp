@@ -1,5 +1,5 @@
 #pragma once
-// What a database's catalogs say about the schema baton, to compare two installations.
+// What a database's catalogs say about baton's schemas, to compare two installations.
 
 #include <map>
 #include <string>

@@ -1,0 +1,5 @@
+-- The schema of what is internal; the extension itself makes schema baton.
+
+create schema baton_internal;
+comment on schema baton is 'transactional outbox, inbox and relay: the public API';
+comment on schema baton_internal is 'what baton is made of: it may change with any version';
