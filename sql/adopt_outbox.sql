@@ -146,14 +146,6 @@ end
 $$;
 comment on function baton_internal.make_companion(regclass, text, text, text) is 'creates a dead-letter or archive table like its outbox';
 
--- Return the role the session acts as, also from inside a function that runs with its owner's rights.
-create function baton_internal.session_role()
-returns name
-language sql stable
-set search_path = pg_catalog, pg_temp
-as $$ select case current_setting('role') when 'none' then session_user else current_setting('role')::name end $$;
-comment on function baton_internal.session_role() is 'role of the session, whichever function is running';
-
 -- Write the catalog row. Runs with baton's rights, so it looks again whose tables these are.
 create function baton_internal.save_adopted(relation regclass, preset text, layout jsonb)
 returns text
@@ -170,7 +162,7 @@ begin
     foreach companion in array array_remove(array[relation::text, layout #>> '{dead,table}', layout #>> '{archive,table}'], null) loop
         if not exists (select from pg_class c join pg_namespace n on n.oid = c.relnamespace
                         where c.oid = to_regclass(companion) and format('%I.%I', n.nspname, c.relname) = companion
-                          and pg_has_role(baton_internal.session_role(), c.relowner, 'usage')) then
+                          and pg_has_role(baton_internal.caller(), c.relowner, 'usage')) then
             raise exception 'only the owner of % can adopt it', companion using errcode = 'insufficient_privilege';
         end if;
     end loop;
@@ -183,7 +175,7 @@ begin
         insert into baton.adopted_outboxes (schema_name, table_name, preset, layout, keeps_locks, claim_sql, ack_sql, fail_sql,
                                             dead_sql, replay_sql, status_sql, relay_sql, held_sql, adopted_by)
         values (home, base, save_adopted.preset, save_adopted.layout, save_adopted.layout -> 'columns' ? 'locked_at',
-                '', '', '', '', '', '', '', '', baton_internal.session_role())
+                '', '', '', '', '', '', '', '', baton_internal.caller())
         returning * into known;
         insert into baton_internal.adopted_horizons (outbox_id) values (known.outbox_id);
     end if;
@@ -224,7 +216,7 @@ begin
     delete from baton.adopted_outboxes a
      where a.outbox_id = drop_adopted.outbox_id
        and not exists (select from pg_class c where c.oid = to_regclass(format('%I.%I', a.schema_name, a.table_name))
-                          and not pg_has_role(baton_internal.session_role(), c.relowner, 'usage'));
+                          and not pg_has_role(baton_internal.caller(), c.relowner, 'usage'));
     if not found then
         raise exception 'only the owner of the table can end its adoption' using errcode = 'insufficient_privilege';
     end if;

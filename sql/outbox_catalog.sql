@@ -63,11 +63,12 @@ create table baton.audit_trail (
 );
 comment on table baton.audit_trail is 'who replayed, edited, discarded, sought, forced or dropped what';
 
--- Name the role on whose behalf a function runs, also inside SECURITY DEFINER.
+-- Name the role on whose behalf a function runs, also inside SECURITY DEFINER. Code of a table that baton works on calls
+-- as the table's owner, whoever the session belongs to.
 create function baton_internal.caller()
 returns text
 language sql stable
-as $$ select case current_setting('role') when 'none' then session_user::text else current_setting('role') end $$;
+as $$ select coalesce(baton_internal.acting_role()::text, case current_setting('role') when 'none' then session_user::text else current_setting('role') end) $$;
 comment on function baton_internal.caller() is 'the role that called, as seen from inside a SECURITY DEFINER function';
 
 -- Record an operator's action.

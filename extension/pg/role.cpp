@@ -7,6 +7,10 @@ RestrictedRole::RestrictedRole(Oid role) {
     SetUserIdAndSecContext(role,
                            context_before_ | SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
     parameter_level_ = NewGUCNestLevel();
+    call([] {
+        set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE,
+                          true, 0, false);
+    });
 }
 
 RestrictedRole::~RestrictedRole() {

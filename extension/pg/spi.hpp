@@ -12,6 +12,7 @@ namespace baton::pg {
 struct SqlParam {
     Oid type;
     Datum value;
+    bool is_null = false;
 };
 
 // A connection to the server's own executor; statements run in the caller's transaction. When an exception
@@ -30,6 +31,9 @@ class Spi {
     std::optional<std::string> text(std::uint64_t row, int column) const;
     // The same for a value that fits a Datum; nothing when it is null.
     std::optional<Datum> datum(std::uint64_t row, int column) const;
+    // Give the last statement's rows to whoever called a set-returning function. The server compares their types
+    // with those that the caller expects.
+    void give_rows(FunctionCallInfo caller) const;
 
   private:
     int exceptions_at_start_ = std::uncaught_exceptions();
