@@ -1,6 +1,10 @@
 -- How an inbox's table says pending, dead, done, due; and what an update writes to move a message on.
 -- The terms speak of the table as `t`; its conditions can be had without that prefix, for an index. In all of them $1 is the moment of the call; in `fail` $4 is the error and
 -- $5 whether the failure is permanent; in `lease` $2 is the token, $3 the worker and $4 the end of the lease.
+--
+-- What lasts, an index or a view, never holds the number of attempts, so that changing it rebuilds nothing: indexes select
+-- by `waiting`, `unfinished`, `failed` and `done`, and views read the number from the catalog. So that dead letters cost a
+-- claim nothing all the same, a dead letter of a managed inbox is due at the end of time.
 
 create type baton_internal.inbox_terms as (
     id         text,  -- the message's id as text
@@ -9,6 +13,9 @@ create type baton_internal.inbox_terms as (
     dead       text,
     done       text,
     unfinished text,  -- pending or dead
+    waiting    text,  -- every pending message, and as few dead ones as the table tells apart without counting
+    failed     text,  -- unfinished, and every dead message among them
+    aggregate  text,  -- the aggregate's name, by which order is kept
     available  text,  -- when a message may be offered, null for at once
     due        text,  -- in which order messages are offered
     retries    text,
@@ -36,7 +43,7 @@ as $$ select case when it.group_column is null then '' else format(' and %s%I = 
 comment on function baton_internal.inbox_group_condition(baton.inboxes, text) is 'SQL that keeps to the inbox''s consumer group';
 
 -- Return the terms of tables that follow processed_at and retry_count: baton's own and adopted ones.
-create function baton_internal.inbox_standard_terms(it baton.inboxes, prefix text)
+create function baton_internal.inbox_standard_terms(it baton.inboxes, prefix text, limit_of text)
 returns baton_internal.inbox_terms
 language plpgsql stable
 as $$
@@ -49,18 +56,22 @@ declare
     clear_lease text := case when managed then ', lease_token = null, leased_by = null, leased_until = null' else '' end;
 begin
     terms.retries := format('t.%I', it.retry_count_column);
-    terms.limit_of := it.max_retries::text;
-    terms.pending := format('%1$s%2$I is null and %1$s%3$I < %4$s', prefix, it.processed_at_column, it.retry_count_column, it.max_retries) || group_condition;
-    terms.dead := format('%1$s%2$I is null and %1$s%3$I >= %4$s', prefix, it.processed_at_column, it.retry_count_column, it.max_retries) || group_condition;
+    terms.limit_of := limit_of;
+    terms.pending := format('%1$s%2$I is null and %1$s%3$I < %4$s', prefix, it.processed_at_column, it.retry_count_column, limit_of) || group_condition;
+    terms.failed := format('%1$s%2$I is null and %1$s%3$I > 0', prefix, it.processed_at_column, it.retry_count_column) || group_condition;
+    terms.dead := terms.failed || format(' and %s%I >= %s', prefix, it.retry_count_column, limit_of);
+    terms.waiting := format('%s%I is null', prefix, it.processed_at_column) || group_condition
+                     || case when managed then format(' and %savailable_at < ''infinity''', prefix) else '' end;
     terms.done := format('%s%I is not null', prefix, it.processed_at_column) || group_condition;
     terms.unfinished := format('%s%I is null', prefix, it.processed_at_column) || group_condition;
     terms.available := case when managed then 't.available_at' else 'w.available_at' end;
     terms.due := prefix || case when managed then 'available_at' else quote_ident(it.received_at_column) end;
     terms.complete := format('%I = $1', it.processed_at_column) || error_set || case when error_set = '' then '' else 'null' end || clear_lease;
-    terms.fail := format('%1$I = case when $5 then greatest(t.%1$I + 1, %2$s) else t.%1$I + 1 end', it.retry_count_column, it.max_retries)
+    terms.fail := format('%1$I = case when $5 then greatest(t.%1$I + 1, %2$s) else t.%1$I + 1 end', it.retry_count_column, limit_of)
                   || error_set || case when error_set = '' then '' else '$4' end || clear_lease
-                  || case when managed then format(', available_at = $1 + baton_internal.backoff_delay(%L, %L, %L, t.retry_count + 1)',
-                                                   it.backoff_base, it.backoff_cap, it.backoff_jitter) else '' end;
+                  || case when managed then format(', available_at = case when $5 or t.retry_count + 1 >= %s then ''infinity'''
+                                                   ' else $1 + baton_internal.backoff_delay(%L, %L, %L, t.retry_count + 1) end',
+                                                   limit_of, it.backoff_base, it.backoff_cap, it.backoff_jitter) else '' end;
     terms.replay := format('%I = null, %I = 0', it.processed_at_column, it.retry_count_column)
                     || error_set || case when error_set = '' then '' else 'null' end || clear_lease
                     || case when managed then ', available_at = $1' else '' end;
@@ -72,12 +83,13 @@ begin
                                                     case when managed then 'format(''the lease of worker "%s" ran out'', t.leased_by)'
                                                          else '''the lease of a worker ran out''' end, it.error_column) end
                    || case when managed then format(', lease_token = case when %1$s then $2 end, leased_by = case when %1$s then $3 end,'
-                                                    ' leased_until = case when %1$s then $4 end',
-                                                    format('t.retry_count + %s::int < %s', lapsed, it.max_retries)) else '' end;
+                                                    ' leased_until = case when %1$s then $4 end,'
+                                                    ' available_at = case when %1$s then t.available_at else ''infinity'' end',
+                                                    format('t.retry_count + %s::int < %s', lapsed, limit_of)) else '' end;
     return terms;
 end
 $$;
-comment on function baton_internal.inbox_standard_terms(baton.inboxes, text) is 'terms of tables with processed_at and retry_count';
+comment on function baton_internal.inbox_standard_terms(baton.inboxes, text, text) is 'terms of tables with processed_at and retry_count';
 
 -- Return the terms of the status layout: pending, completed, failed, with attempts and locks in the row.
 create function baton_internal.inbox_status_terms(it baton.inboxes, prefix text)
@@ -93,6 +105,8 @@ begin
     terms.limit_of := 't.max_attempts';
     terms.pending := format('%1$sstatus = ''pending'' and %1$sattempts_made < %1$smax_attempts', prefix) || group_condition;
     terms.dead := format('%1$sstatus <> ''completed'' and (%1$sstatus = ''failed'' or %1$sattempts_made >= %1$smax_attempts)', prefix) || group_condition;
+    terms.waiting := prefix || 'status = ''pending''' || group_condition;
+    terms.failed := prefix || 'status <> ''completed''' || group_condition;
     terms.done := format('%1$sstatus = ''completed'' and %1$scompleted_at is not null', prefix) || group_condition;
     terms.unfinished := prefix || 'completed_at is null' || group_condition;
     terms.available := 't.scheduled_at';
@@ -114,8 +128,8 @@ end
 $$;
 comment on function baton_internal.inbox_status_terms(baton.inboxes, text) is 'terms of tables with status, attempts and locks';
 
--- Return the terms of an inbox's table.
-create function baton_internal.inbox_terms(it baton.inboxes, prefix text default 't.')
+-- Return the terms of an inbox's table; for a view, which outlives a change of the number of attempts, when asked.
+create function baton_internal.inbox_terms(it baton.inboxes, prefix text default 't.', for_view boolean default false)
 returns baton_internal.inbox_terms
 language plpgsql stable
 as $$
@@ -123,16 +137,19 @@ declare
     terms baton_internal.inbox_terms;
 begin
     perform baton_internal.check_inbox_is_queue(it);
-    terms := case it.layout when 'omni_box' then baton_internal.inbox_status_terms(it, prefix) else baton_internal.inbox_standard_terms(it, prefix) end;
+    terms := case it.layout when 'omni_box' then baton_internal.inbox_status_terms(it, prefix)
+                            else baton_internal.inbox_standard_terms(it, prefix, case when for_view
+                                then format('(select i.max_retries from baton.inboxes i where i.id = %s)', it.id) else it.max_retries::text end) end;
     terms.id := format('t.%I', it.id_column) || case when it.layout = 'managed' then '' else '::text' end;
     terms.id_type := case when it.layout = 'managed' then 'text' else baton_internal.inbox_column_type(it, it.id_column) end;
+    terms.aggregate := prefix || quote_ident(it.aggregate_id_column) || '::text';
     if it.priority_tiers is not null then
         terms.due := baton_internal.inbox_priority_due(it, terms.due, prefix);
     end if;
     return terms;
 end
 $$;
-comment on function baton_internal.inbox_terms(baton.inboxes, text) is 'SQL fragments that read and move the messages of an inbox';
+comment on function baton_internal.inbox_terms(baton.inboxes, text, boolean) is 'SQL fragments that read and move the messages of an inbox';
 
 -- Return the type of a column of the inbox's table, as it is written in a cast.
 create function baton_internal.inbox_column_type(it baton.inboxes, column_name name)

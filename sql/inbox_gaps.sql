@@ -103,7 +103,7 @@ begin
         format('(hashtextextended(%1$I::text, 0), (%1$I::text), %2$I desc) include (%3$I) where %4$s', it.aggregate_id_column, it.sequence_column,
                it.received_at_column, baton_internal.inbox_ordered_condition(it, '')));
     perform baton_internal.make_inbox_index(it, 'ordering', '_unordered',
-        format('(%s) where %s and (%I is null or %I is null)', (baton_internal.inbox_terms(it, '')).due, (baton_internal.inbox_terms(it, '')).pending, it.aggregate_id_column, it.sequence_column));
+        format('(%s) where %s and (%I is null or %I is null)', (baton_internal.inbox_terms(it, '')).due, (baton_internal.inbox_terms(it, '')).unfinished, it.aggregate_id_column, it.sequence_column));
 end
 $$;
 comment on function baton_internal.make_inbox_ordering_indexes(baton.inboxes) is 'makes the partial indexes of an ordered inbox';

@@ -79,7 +79,7 @@ end
 $$;
 comment on function baton_internal.make_inbox_index(baton.inboxes, text, text, text) is 'creates an index of an inbox and notes it';
 
--- Make or remake the partial indexes of a managed inbox: what waits, what is dead, what may be drained.
+-- Make the partial indexes of a managed inbox: what waits, what failed, what may be drained.
 create function baton_internal.make_inbox_indexes(it baton.inboxes)
 returns void
 language plpgsql
@@ -87,9 +87,8 @@ as $$
 declare
     terms baton_internal.inbox_terms := baton_internal.inbox_terms(it, '');
 begin
-    perform baton_internal.drop_inbox_objects(it, 'core', 'index');
-    perform baton_internal.make_inbox_index(it, 'core', '_pending', '(available_at) where ' || terms.pending);
-    perform baton_internal.make_inbox_index(it, 'core', '_dead', '(received_at) where ' || terms.dead);
+    perform baton_internal.make_inbox_index(it, 'core', '_pending', '(available_at) where ' || terms.unfinished);
+    perform baton_internal.make_inbox_index(it, 'core', '_dead', '(received_at) where ' || terms.failed);
     perform baton_internal.make_inbox_index(it, 'core', '_processed', '(processed_at) where ' || terms.done);
 end
 $$;
@@ -191,29 +190,30 @@ $$;
 comment on function baton.create_inbox(text, text, int, text, boolean, boolean, int, name[]) is
     'creates an inbox: table, indexes, views pending_, dlq_ and stats_';
 
--- Make an inbox's views and indexes again after a change of what they select.
-create function baton_internal.remake_inbox(it baton.inboxes)
-returns void
+-- Let the due times of a managed inbox follow a change of the number of attempts: what has attempts again is due now, what has
+-- used them up never. Rows that somebody holds are left to the next round of maintenance.
+create function baton_internal.mend_inbox_due_times(it baton.inboxes)
+returns bigint
 language plpgsql
 as $$
+declare
+    mended bigint;
 begin
-    perform baton_internal.drop_inbox_objects(it, only_kind => 'view');
-    if it.layout = 'managed' then
-        perform baton_internal.make_inbox_indexes(it);
+    if it.layout <> 'managed' then
+        return 0;
     end if;
-    perform baton_internal.make_inbox_views(it);
-    if it.ordering_enabled then
-        perform baton_internal.make_inbox_ordering_indexes(it);
-        perform baton_internal.make_inbox_ordering_views(it);
-    elsif it.priority_tiers is not null then
-        perform baton_internal.drop_inbox_objects(it, 'priority');
-        perform baton_internal.make_inbox_priority_parts(it);
-    end if;
+    execute format('with wrong as materialized (select t.event_id, t.retry_count < %1$s as alive from %2$s t'
+                   ' where %3$s and (t.retry_count < %1$s) = (t.available_at = ''infinity'')'
+                   ' and (t.leased_until is null or t.leased_until <= $1) for no key update skip locked),'
+                   ' mended as (update %2$s t set available_at = case when w.alive then $1 else ''infinity'' end'
+                   ' from wrong w where t.event_id = w.event_id returning 1) select count(*) from mended',
+                   it.max_retries, it.relation, (baton_internal.inbox_terms(it)).failed) into mended using clock_timestamp();
+    return mended;
 end
 $$;
-comment on function baton_internal.remake_inbox(baton.inboxes) is 'remakes the views and indexes of an inbox';
+comment on function baton_internal.mend_inbox_due_times(baton.inboxes) is 'makes due times follow the number of attempts';
 
--- Change an inbox's policies; what is null stays.
+-- Change an inbox's policies; what is null stays. Nothing is rebuilt and no lock on the table is needed.
 create function baton.alter_inbox(name text, max_retries int default null, schedule text default null, retention_hours int default null,
                                   backoff_base interval default null, backoff_cap interval default null, backoff_jitter float8 default null,
                                   path name[] default current_schemas(false))
@@ -223,7 +223,6 @@ security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
     it baton.inboxes := baton_internal.need_inbox(alter_inbox.name, path);
-    had_retries int := it.max_retries;
 begin
     perform baton_internal.check_inbox_policy(coalesce(alter_inbox.max_retries, it.max_retries), alter_inbox.retention_hours);
     begin
@@ -239,8 +238,8 @@ begin
         raise exception 'impossible backoff for inbox "%"', it.name
             using errcode = 'invalid_parameter_value', hint = 'base is 0 or more, cap at least the base, jitter from 0 to 1';
     end;
-    if it.max_retries <> had_retries then  -- the number is part of what the indexes and views select
-        perform baton_internal.remake_inbox(it);
+    if alter_inbox.max_retries is not null then
+        perform baton_internal.mend_inbox_due_times(it);
     end if;
 end
 $$;

@@ -206,6 +206,7 @@ begin
             perform baton_internal.need_inbox(inbox, '{}');
             drained := baton_internal.drain_inbox(it, batch);
             if it.layout <> 'processed_events' then
+                perform baton_internal.mend_inbox_due_times(it);
                 dead_noticed := baton_internal.notice_inbox_dead_letters(it);
                 dead_dropped := baton_internal.drain_inbox_dead_letters(it, batch);
                 perform baton_internal.sweep_inbox_leftovers(it);

@@ -168,7 +168,7 @@ returns void
 language plpgsql
 as $$
 declare
-    terms baton_internal.inbox_terms := baton_internal.inbox_terms(it);
+    terms baton_internal.inbox_terms := baton_internal.inbox_terms(it, for_view => true);
 begin
     perform baton_internal.make_inbox_view(it, 'ordering', 'next_', '', format('the next message of each aggregate of inbox %s', it.name),
         format('with recursive %1$s select t.* from heads h left join baton_internal.inbox_sequences s on s.inbox = %2$s and s.aggregate = h.aggregate'

@@ -55,7 +55,9 @@ create function baton_internal.inbox_priority_due(it baton.inboxes, available te
 returns text
 language sql stable
 as $$
-    select format('((%s - timestamptz ''2000-01-01 00:00:00+00'') + case%s else interval %L end)', available,
+    select format('((%s - timestamptz ''2000-01-01 00:00:00+00'') + case%s else interval %L end)',
+                  -- A dead letter is due at the end of time, which cannot be subtracted from.
+                  case when it.layout = 'managed' then format('least(%s, timestamptz ''9999-12-31 00:00:00+00'')', available) else available end,
                   coalesce(string_agg(format(' when %s%I between %s and %s then interval %L', prefix, it.priority_column, t.low, t.high, t.schedule),
                                       '' order by t.place) filter (where t.place < c.tiers), ' when false then interval ''0'''),
                   max(t.schedule) filter (where t.place = c.tiers))
@@ -110,11 +112,13 @@ declare
     bare baton_internal.inbox_terms := baton_internal.inbox_terms(it, '');
     tier record;
 begin
-    perform baton_internal.make_inbox_index(it, 'priority', '_due', format('(%s) where %s', bare.due, bare.pending));
+    -- The attempts beside the due time let a claim pass over an adopted table's dead letters within the index.
+    perform baton_internal.make_inbox_index(it, 'priority', '_due', format('(%s%s) where %s', bare.due,
+        case when it.layout = 'mapped' then format(', %I', it.retry_count_column) else '' end, bare.unfinished));
     for tier in select t.name, t.schedule from baton_internal.parse_inbox_tiers(it.priority_tiers) t order by t.place loop
         perform baton_internal.make_inbox_view(it, 'priority', 'pending_', '_' || tier.name,
             format('pending messages of inbox %s in tier %s, due within %s', it.name, tier.name, tier.schedule),
-            format('select t.* from %s t where %s %s', it.relation, (baton_internal.inbox_terms(it)).pending, baton_internal.inbox_tier_condition(it, tier.name)));
+            format('select t.* from %s t where %s %s', it.relation, (baton_internal.inbox_terms(it, for_view => true)).pending, baton_internal.inbox_tier_condition(it, tier.name)));
     end loop;
 end
 $$;

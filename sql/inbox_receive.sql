@@ -56,7 +56,8 @@ as $$
                               received_at, available_at, payload_raw, error, retry_count)
             select g.event_id, coalesce(g.event_type, 'unknown'), g.source, g.aggregate_id, g.payload, g.headers, g.trace_id,
                    coalesce(g.tenant_id, nullif(current_setting('baton.tenant_id', true), '')), g.sequence_num, g.priority,
-                   $1 + g.position * interval '1 microsecond', coalesce(g.available_at, $1 + g.position * interval '1 microsecond'),
+                   $1 + g.position * interval '1 microsecond',
+                   case when g.error is null then coalesce(g.available_at, $1 + g.position * interval '1 microsecond') else 'infinity' end,
                    decode(g.payload_raw, 'base64'), g.error, case when g.error is null then 0 else %2$s end
               from given g
              where g.first and not exists (select 1 from baton_internal.inbox_keys k where k.inbox = %3$s and k.event_id = g.event_id)

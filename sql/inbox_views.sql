@@ -75,7 +75,7 @@ begin
     if it.layout = 'processed_events' then
         return;  -- ids without a state have nothing to show
     end if;
-    terms := baton_internal.inbox_terms(it);
+    terms := baton_internal.inbox_terms(it, for_view => true);
     perform baton_internal.make_inbox_view(it, 'core', 'pending_', '', format('unprocessed messages of inbox %s that still have attempts', it.name),
                                   format('select t.* from %s t where %s', it.relation, terms.pending));
     if it.with_dead_letter then

@@ -104,12 +104,6 @@ select is_empty($$select * from baton.claim_inbox('ord', 'w10')$$, 'nor after th
 select baton.receive('ord', 'free1', 't', '{}'), baton.receive('ord', 'free2', 't', '{}', aggregate_id => 'p');
 select results_eq($$select event_id from baton.claim_inbox('ord', 'w11') order by 1$$, $$values ('free1'), ('free2')$$, 'messages without aggregate or sequence are not stuck');
 
--- changing the number of retries
-select baton.alter_inbox('ord', max_retries => 7);
-select matches((select indexdef from pg_indexes where indexname = 'ord_unordered'), 'retry_count < 7', 'the indexes follow the number of retries');
-select has_view('next_ord');
-select has_index('ord', 'ord_sequence', 'and all are there again');
-
 -- switching off
 select lives_ok($$select baton.disable_inbox_ordering('ord')$$, 'order is switched off');
 select hasnt_view('next_ord');
