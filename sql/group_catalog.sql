@@ -70,6 +70,7 @@ create table baton_internal.pieces (
     attempt       int         not null,
     lease_token   uuid,                  -- null while it waits for a taker
     consumer_id   text,
+    leased_at     timestamptz,
     leased_until  timestamptz,
     primary key (group_id, piece_id)
 );
@@ -89,6 +90,7 @@ create table baton_internal.parked (
     parked_at    timestamptz not null default clock_timestamp(),
     lease_token  uuid,
     consumer_id  text,
+    leased_at    timestamptz,
     leased_until timestamptz,
     unique (group_id, id)
 );

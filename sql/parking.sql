@@ -122,7 +122,8 @@ as $$
          order by p.id limit batch for update
     )
     update baton_internal.parked p
-       set lease_token = token, consumer_id = lease_parked.consumer_id, leased_until = until, attempt = p.attempt + 1
+       set lease_token = token, consumer_id = lease_parked.consumer_id, leased_at = clock_timestamp(), leased_until = until,
+           attempt = p.attempt + 1
       from chosen where p.parked_id = chosen.parked_id
     returning p.*
 $$;

@@ -94,11 +94,20 @@ language plpgsql
 as $$
 declare
     moment constant timestamptz := clock_timestamp();
+    lost constant uuid[] := array(
+        select p.lease_token from baton_internal.pieces p where p.group_id = g.group_id and p.piece_id >= first_piece and p.leased_until < moment
+        union
+        select p.lease_token from baton_internal.parked p where p.group_id = g.group_id and p.lease_token is not null and p.leased_until < moment);
 begin
+    if lost = '{}' then
+        return;
+    end if;
     update baton_internal.pieces p set lease_token = null, consumer_id = null, leased_until = null, attempt = p.attempt + 1
-     where p.group_id = g.group_id and p.piece_id >= first_piece and p.leased_until < moment;
+     where p.group_id = g.group_id and p.piece_id >= first_piece and p.lease_token = any (lost);
     update baton_internal.parked p set lease_token = null, consumer_id = null, leased_until = null
-     where p.group_id = g.group_id and p.lease_token is not null and p.leased_until < moment;
+     where p.group_id = g.group_id and p.lease_token = any (lost);
+    update baton_internal.consumers c set last_token = null  -- what of it is not held any more may be settled by others now
+     where c.group_id = g.group_id and c.last_token = any (lost);
 end
 $$;
 comment on function baton_internal.end_leases(baton.consumer_groups, bigint) is 'frees what consumers hold beyond their time';
@@ -341,9 +350,10 @@ begin
             moved := true;
         end if;
         if last_given is not null then
-            insert into baton_internal.pieces (group_id, window_number, after_id, upto_id, lanes, attempt, holes, lease_token, consumer_id, leased_until)
+            insert into baton_internal.pieces (group_id, window_number, after_id, upto_id, lanes, attempt, holes, lease_token, consumer_id,
+                                      leased_at, leased_until)
             values (g.group_id, w.window_number, first_given - 1, last_given, case when g.ordered then given_lanes else -1 end,
-                    p.attempt, holes, token, poll_outbox.consumer_id, until);
+                    p.attempt, holes, token, poll_outbox.consumer_id, clock_timestamp(), until);
             given := given | given_lanes;
         end if;
         room := room - reads;

@@ -43,8 +43,9 @@ end
 $$;
 comment on function baton_internal.piece_events(baton.outboxes, baton.consumer_groups, baton_internal.pieces) is 'unsettled events of a piece';
 
--- Settle what a consumer holds, in delivery order, up to and including the event with that id.
--- True when something was settled; false, with a warning, when it had been settled before.
+-- Settle events of one lease, in delivery order, up to and including the event with that id. Without a token the lease is the one that holds
+-- the event: whatever else the consumer holds may be what it had in its hands when it died, and comes again when that lease runs out.
+-- True when something was settled; false, with a warning, when the event had been settled before.
 create function baton.commit_offset(group_name text, consumer_id text, last_offset bigint, lease_token uuid default null)
 returns boolean
 language plpgsql security definer
@@ -57,6 +58,7 @@ declare
     at baton_internal.group_positions;
     p baton_internal.pieces;
     target baton_internal.pieces;
+    lease uuid;                  -- the lease that holds the event
     in_parked boolean;
     keys text[];
     held boolean := false;
@@ -67,25 +69,27 @@ begin
     end if;
     at := baton_internal.lock_position(g.group_id);
     select * into outbox from baton.outboxes o where o.outbox_id = g.outbox_id;
-    in_parked := exists (select from baton_internal.held_parked(g, consumer_id, commit_offset.lease_token) q where q.id = last_offset);
+    select q.lease_token into lease from baton_internal.held_parked(g, consumer_id, commit_offset.lease_token) q where q.id = last_offset;
+    in_parked := found;
     if not in_parked then
         for p in select * from baton_internal.held_pieces(g, consumer_id, commit_offset.lease_token) loop
             held := true;
             if last_offset = p.upto_id or last_offset > p.after_id and last_offset < p.upto_id
                and exists (select from baton_internal.piece_events(outbox, g, p) e where e.id = last_offset) then
                 target := p;
+                lease := p.lease_token;
                 exit;
             end if;
         end loop;
     end if;
-    if target.piece_id is null and not in_parked then
-        return baton_internal.refuse_commit(g, consumer_id, last_offset, commit_offset.lease_token, held);
+    if lease is null then
+        return baton_internal.refuse_commit(outbox, g, at, consumer_id, last_offset, commit_offset.lease_token, held);
     end if;
 
     with settled as (
         delete from baton_internal.parked q
          where q.parked_id in (select h.parked_id
-                                 from baton_internal.held_parked(g, commit_offset.consumer_id, commit_offset.lease_token) h
+                                 from baton_internal.held_parked(g, commit_offset.consumer_id, lease) h
                                 where not in_parked or h.id <= commit_offset.last_offset)
         returning q.key
     )
@@ -96,16 +100,15 @@ begin
     if target.piece_id is not null then
         delete from baton_internal.pieces q
          where q.group_id = g.group_id and q.piece_id >= at.first_piece and q.piece_id <= target.piece_id
-           and q.consumer_id = commit_offset.consumer_id and q.lease_token is not null
-           and (commit_offset.lease_token is null or q.lease_token = commit_offset.lease_token)
+           and q.lease_token = lease
            and (q.piece_id <> target.piece_id or commit_offset.last_offset = target.upto_id);
         update baton_internal.pieces q set after_id = commit_offset.last_offset where q.group_id = g.group_id and q.piece_id = target.piece_id;
     end if;
-    perform baton_internal.note_commit(g.group_id, consumer_id, last_offset, commit_offset.lease_token);
+    perform baton_internal.note_commit(g.group_id, consumer_id, last_offset, lease);
     return true;
 end
 $$;
-comment on function baton.commit_offset(text, text, bigint, uuid) is 'settles leased events in delivery order up to an id';
+comment on function baton.commit_offset(text, text, bigint, uuid) is 'settles the events of a lease in delivery order up to an id';
 
 -- The parked events that a consumer holds.
 create function baton_internal.held_parked(g baton.consumer_groups, consumer_id text, token uuid)
@@ -118,28 +121,66 @@ as $$
 $$;
 comment on function baton_internal.held_parked(baton.consumer_groups, text, uuid) is 'parked events leased to a consumer';
 
--- Say why a commit cannot be: settled before (a warning), lease lost (BT001), not leased (BT002).
-create function baton_internal.refuse_commit(g baton.consumer_groups, consumer_id text, last_offset bigint, token uuid, held boolean)
+-- Whether an event was dispatched and is neither in a piece nor parked: then somebody has settled it.
+create function baton_internal.is_settled(outbox baton.outboxes, g baton.consumer_groups, at baton_internal.group_positions, id bigint)
+returns boolean
+language plpgsql stable
+as $$
+declare
+    event_xid xid8;
+    event_lane int;
+    event_era int;
+    w baton_internal.windows;
+begin
+    if exists (select from baton_internal.parked q where q.group_id = g.group_id and q.id = is_settled.id) then
+        return false;
+    end if;
+    execute format('select e.xid, %s from %s e where e.id = $1', baton_internal.lane_expression(), outbox.relation)
+       into event_xid, event_lane using id;
+    if event_xid is null then  -- not there: it left the log, because all groups have settled it, or it never was
+        return is_settled.id < (select min(p.first_id) from baton_internal.outbox_partitions p
+                                 where p.outbox_id = outbox.outbox_id and p.archived_at is null);
+    end if;
+    select min(x.era) into event_era from baton_internal.outbox_eras x
+     where x.outbox_id = outbox.outbox_id and (x.last_id is null or x.last_id >= is_settled.id);
+    select * into w from baton_internal.windows x
+     where x.group_id = g.group_id and at.window_open and x.window_number = at.window_number;
+    return (event_era < at.era
+            or event_era = at.era and (pg_visible_in_snapshot(event_xid, at.seen)
+                                       or is_settled.id <= at.after_id and coalesce(pg_visible_in_snapshot(event_xid, w.sight), false)))
+       and not exists (
+           select from baton_internal.pieces p join baton_internal.windows x using (group_id, window_number)
+            where p.group_id = g.group_id and p.after_id < is_settled.id and p.upto_id >= is_settled.id
+              and p.lanes & (1::bigint << event_lane) <> 0 and is_settled.id <> all (p.holes)
+              and x.era = event_era and pg_visible_in_snapshot(event_xid, x.sight) and not pg_visible_in_snapshot(event_xid, x.seen));
+end
+$$;
+comment on function baton_internal.is_settled(baton.outboxes, baton.consumer_groups, baton_internal.group_positions, bigint) is 'whether an event of a group is settled';
+
+-- Say why a commit cannot be: settled before by this consumer (a warning), lease lost (BT001), not leased (BT002). A lease that is held, or
+-- that the last commit was of, was never lost: what it does not hold any more was settled by its own consumer.
+create function baton_internal.refuse_commit(outbox baton.outboxes, g baton.consumer_groups, at baton_internal.group_positions, consumer_id text,
+                                    last_offset bigint, token uuid, held boolean)
 returns boolean
 language plpgsql
 as $$
 declare
     c constant baton_internal.consumers := baton_internal.consumer_of(g.group_id, consumer_id);
-    first_held bigint;
 begin
-    select min(h.after_id) into first_held from baton_internal.held_pieces(g, consumer_id, token) h;
-    if last_offset <= c.last_offset and (token is null or token = c.last_token or held and last_offset <= first_held) then
+    if (last_offset = c.last_offset or token = c.last_token or held and token is not null or token is null and last_offset < c.last_offset)
+       and baton_internal.is_settled(outbox, g, at, last_offset) then
         raise warning 'offset % of consumer "%" is settled already, nothing changed', last_offset, consumer_id;
         return false;
     end if;
-    if not held then
+    if not held or token is null and last_offset < c.last_offset then
         perform baton_internal.raise_lease_lost(g.group_name, consumer_id);
     end if;
     raise exception 'event % is not in the lease of consumer "%"', last_offset, consumer_id
         using errcode = 'BT002', hint = 'commit an id that poll_outbox() returned to this consumer and that is not settled';
 end
 $$;
-comment on function baton_internal.refuse_commit(baton.consumer_groups, text, bigint, uuid, boolean) is 'explains why a commit is refused';
+comment on function baton_internal.refuse_commit(baton.outboxes, baton.consumer_groups, baton_internal.group_positions, text, bigint, uuid, boolean)
+    is 'explains why a commit is refused';
 
 -- An event that a consumer holds.
 create type baton_internal.held_event as (id bigint, key text, attempt int, parked boolean);
@@ -314,7 +355,9 @@ end
 $$;
 comment on function baton.release_lease(text, text, uuid) is 'gives back what a consumer holds';
 
--- Extend a consumer's leases; returns the new deadline, or the current time when it holds none.
+-- Extend a lease; returns the new deadline, or the current time when there is none. Without a token the lease is the one that the consumer took
+-- last: an older one may be what it had in its hands when it died, and must run out. A lease that others have been given meanwhile is
+-- lost, hence the lock.
 create function baton.extend_lease(group_name text, consumer_id text, extension_seconds int default 30, lease_token uuid default null)
 returns timestamptz
 language plpgsql security definer
@@ -322,31 +365,37 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     g baton.consumer_groups := baton_internal.find_group(group_name);
-    deadline timestamptz := clock_timestamp() + make_interval(secs => extension_seconds);
-    extended int;
+    lease uuid := lease_token;
+    deadline timestamptz;
+    extended boolean;
 begin
     perform baton_internal.check_consumer(consumer_id);
     if coalesce(extension_seconds, 0) < 1 then
         raise exception 'extension_seconds must be at least 1' using errcode = 'invalid_parameter_value';
     end if;
-    with pieces as (
-        update baton_internal.pieces p set leased_until = deadline
-         where p.group_id = g.group_id and p.piece_id >= (baton_internal.position_of(g.group_id)).first_piece
-       and p.piece_id = any (array(select h.piece_id from baton_internal.held_pieces(g, extend_lease.consumer_id, extend_lease.lease_token) h))
-        returning 1
-    ), parked as (
-        update baton_internal.parked p set leased_until = deadline
-         where p.parked_id in (select h.parked_id from baton_internal.held_parked(g, extend_lease.consumer_id, extend_lease.lease_token) h)
-        returning 1
-    )
-    select (select count(*) from pieces) + (select count(*) from parked) into extended;
-    if extended = 0 and lease_token is not null then
+    perform baton_internal.lock_position(g.group_id);
+    if lease is null then
+        select h.lease_token into lease from (
+            select p.lease_token, p.leased_at from baton_internal.held_pieces(g, extend_lease.consumer_id, null) p
+            union all
+            select p.lease_token, p.leased_at from baton_internal.held_parked(g, extend_lease.consumer_id, null) p) h
+         order by h.leased_at desc limit 1;
+    end if;
+    deadline := clock_timestamp() + make_interval(secs => extension_seconds);
+    update baton_internal.pieces p set leased_until = deadline
+     where p.group_id = g.group_id and p.piece_id >= (baton_internal.position_of(g.group_id)).first_piece
+       and p.consumer_id = extend_lease.consumer_id and p.lease_token = lease;
+    extended := found;
+    update baton_internal.parked p set leased_until = deadline
+     where p.group_id = g.group_id and p.consumer_id = extend_lease.consumer_id and p.lease_token = lease;
+    extended := extended or found;
+    if not extended and lease_token is not null then
         perform baton_internal.raise_lease_lost(group_name, consumer_id);
     end if;
-    return case when extended > 0 then deadline else clock_timestamp() end;
+    return case when extended then deadline else clock_timestamp() end;
 end
 $$;
-comment on function baton.extend_lease(text, text, int, uuid) is 'extends the leases of a consumer';
+comment on function baton.extend_lease(text, text, int, uuid) is 'extends a lease of a consumer';
 
 select baton_internal.declare_privileges('execute', '{baton_consumer,baton_relay,baton_operator}',
     '{commit_offset,commit_events,fail_events,release_lease,extend_lease}');

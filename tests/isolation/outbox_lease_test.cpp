@@ -1,0 +1,58 @@
+// What a lease is worth while others are at work: who loses it loses all of it, at one moment.
+
+#include <gtest/gtest.h>
+
+#include <future>
+
+#include "support/cluster.hpp"
+
+using namespace baton;
+using namespace baton::test;
+
+namespace {
+
+class OutboxLease : public testing::TestWithParam<Form> {};
+
+// Wait until a statement of that backend waits for a lock.
+void wait_until_blocked(Connection& db, const Connection& other) {
+    wait_until("the statement waits", [&] {
+        return db.value("select count(*) from pg_locks where not granted and pid = $1",
+                        {other.backend_pid()}) != "0";
+    });
+}
+
+}  // namespace
+
+TEST_P(OutboxLease, a_lease_that_another_is_taking_over_cannot_be_extended) {
+    const auto url = shared_cluster(GetParam()).fresh_database();
+    Connection db(url);
+    Connection slow(url);
+    Connection quick(url);
+    db.exec(
+        "select baton.create_outbox('events'); select baton.create_consumer_group('g', 'events', 'earliest', "
+        "retry_base => '1 ms', retry_limit => '1 ms'); insert into events (event_type) values ('e')");
+    db.exec("select * from baton.poll_outbox('g', 'slow')");
+    db.exec("select baton.fail_events('g', 'slow', '{1}', 'not now')");
+    db.exec("update baton_internal.parked set due_at = now() - interval '1 second'");
+    const auto token = slow.value("select lease_token from baton.poll_outbox('g', 'slow')");
+    db.exec("update baton_internal.parked set leased_until = now() - interval '1 second'");
+
+    quick.exec("begin");
+    EXPECT_EQ(quick.value("select id from baton.poll_outbox('g', 'quick', 1, 30)"), "1");
+    auto extended = std::async(std::launch::async, [&] {
+        try {
+            return slow.value("select baton.extend_lease('g', 'slow', 3600, $1::uuid)", {token});
+        } catch (const SqlError& error) {
+            return error.sqlstate();
+        }
+    });
+    wait_until_blocked(db, slow);
+    quick.exec("commit");
+    EXPECT_EQ(extended.get(), "BT001");
+    EXPECT_EQ(db.value("select consumer_id || ' ' || (leased_until < now() + interval '1 minute')::text from "
+                       "baton_internal.parked"),
+              "quick true");
+}
+
+INSTANTIATE_TEST_SUITE_P(Forms, OutboxLease, testing::Values(Form::extension, Form::plain),
+                         [](const auto& form) { return name_of(form.param); });
