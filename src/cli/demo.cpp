@@ -205,7 +205,7 @@ int demo(DemoOptions options) {
     bool passed = false;
     try {
         fs::remove(file);
-        Demo run(options, server.url("baton", "baton"), file, stop);
+        Demo run(options, server.url(app_database, app_role), file, stop);
         const Audit audit = run.run();
         passed = audit.passed();
         const auto bold = [&run](const char* code, const char* text) {
@@ -219,8 +219,8 @@ int demo(DemoOptions options) {
         throw;
     }
     if (options.keep)
-        fmt::print("\n  server   {}\n  file     {}\n  stop it  baton down --data-dir {}\n",
-                   server.tcp_url("baton"), file.string(), server.folder().string());
+        fmt::print("\n  server   {}\n  file     {}\n  stop it  baton down --data-dir {}\n", app_url(server),
+                   file.string(), server.folder().string());
     std::fflush(stdout);
     tidy_up();
     return passed ? done : failed;

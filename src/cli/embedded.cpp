@@ -31,11 +31,13 @@ LocalServer::Options server_options(const EmbeddedOptions& options) {
 // Make the role and its database, with the password that stands in the folder.
 void make_role_and_database(const LocalServer& server) {
     Connection admin(server.url());
-    if (admin.query("select 1 from pg_roles where rolname = 'baton'").empty())
-        admin.exec("create role baton login superuser");
-    admin.exec("alter role baton password " + admin.escape_literal(server.password()));
-    if (admin.query("select 1 from pg_database where datname = 'baton'").empty())
-        admin.exec("create database baton owner baton");
+    const std::string role = app_role;
+    const std::string database = app_database;
+    if (admin.query("select 1 from pg_roles where rolname = $1", {role}).empty())
+        admin.exec("create role " + role + " login superuser");
+    admin.exec("alter role " + role + " password " + admin.escape_literal(server.password()));
+    if (admin.query("select 1 from pg_database where datname = $1", {database}).empty())
+        admin.exec("create database " + database + " owner " + role);
 }
 
 // Run the steps from nothing to an installed server; each is skipped when it is done already.
@@ -46,7 +48,7 @@ void make_whole(LocalServer& server, const EmbeddedOptions& options, const StopS
     server.start();
     stop.check();
     make_role_and_database(server);
-    Connection db(server.url("baton", "baton"));
+    Connection db(server.url(app_database, app_role));
     const std::string summary = install(db, options.mode, [](const std::string&) {});
     if (fresh) print_progress(summary);
     stop.check();
@@ -77,6 +79,10 @@ fs::path default_folder() {
         home = entry != nullptr ? entry->pw_dir : "/nonexistent";
     }
     return fs::path(home) / ".local/state/baton";
+}
+
+std::string app_url(const LocalServer& server) {
+    return server.tcp_url(app_database, app_role);
 }
 
 Embedded bring_up(const EmbeddedOptions& options, const StopSignal& stop) {

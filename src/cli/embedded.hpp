@@ -1,5 +1,6 @@
 #pragma once
-// The embedded server: a private PostgreSQL with baton in the database `baton`, which the role `baton` owns.
+// The embedded server: a private PostgreSQL with baton in the database `app`, which the role `app` owns.
+// No schema has that name, so what the user makes without naming a schema lands in `public`.
 
 #include <filesystem>
 
@@ -8,6 +9,9 @@
 #include "postgres/local_server.hpp"
 
 namespace baton::cli {
+
+inline constexpr const char* app_role = "app";
+inline constexpr const char* app_database = "app";
 
 struct EmbeddedOptions {
     std::filesystem::path folder;
@@ -27,5 +31,8 @@ struct Embedded {
 // Make the server, start it and install baton, each unless it is so already. When that fails the folder is as
 // it was before. Throws Error when a stop is asked for in the middle.
 Embedded bring_up(const EmbeddedOptions& options, const StopSignal& stop);
+
+// The URL for the user's programs.
+std::string app_url(const postgres::LocalServer& server);
 
 }  // namespace baton::cli

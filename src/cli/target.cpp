@@ -71,7 +71,7 @@ std::string find_server(const Target& target) {
     if (!server.running())
         throw Error("no server to talk to: none is named, and no embedded server runs in " + folder.string(),
                     "name one with --db or BATON_DB, or start one with baton up --detach");
-    return server.tcp_url("baton");
+    return app_url(server);
 }
 
 std::string describe(const Target& target) {

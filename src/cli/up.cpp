@@ -37,7 +37,7 @@ int up(const UpOptions& options) {
     auto [server, was_running] = bring_up(options.embedded, stop);
     if (was_running && options.embedded.port != 0 && options.embedded.port != server.port())
         print_progress("the server is running already, at port " + std::to_string(server.port()));
-    std::cout << server.tcp_url("baton") << std::endl;
+    std::cout << app_url(server) << std::endl;
     return was_running || options.detach ? done : stay(server, stop);
 }
 

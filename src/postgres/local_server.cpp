@@ -308,8 +308,8 @@ std::string LocalServer::password() const {
     return read_text(options_.folder / "password");
 }
 
-std::string LocalServer::tcp_url(const std::string& database) const {
-    return "postgresql://baton:" + password() + "@127.0.0.1:" + std::to_string(port_) + "/" + database;
+std::string LocalServer::tcp_url(const std::string& database, const std::string& role) const {
+    return "postgresql://" + role + ":" + password() + "@127.0.0.1:" + std::to_string(port_) + "/" + database;
 }
 
 std::string LocalServer::log_tail(int lines) const {

@@ -61,8 +61,8 @@ class LocalServer {
     // Connection by the socket, as the superuser `postgres` unless another role is named.
     std::string url(const std::string& database = "postgres", const std::string& role = "postgres") const;
     // Connection over TCP with the password, for programs of the user.
-    std::string tcp_url(const std::string& database) const;
-    // The password of the role `baton`.
+    std::string tcp_url(const std::string& database, const std::string& role) const;
+    // The password of the role that its user logs in as.
     std::string password() const;
     // The last lines of the server's log.
     std::string log_tail(int lines = 5) const;

@@ -115,9 +115,19 @@ TEST(Up, prints_a_url_that_works_as_its_last_line) {
     ASSERT_EQ(ran.exit_code, 0) << ran.errors;
     Connection db(ran.last_line());
     EXPECT_EQ(db.value("select form from baton.installation"), "extension");
-    EXPECT_EQ(db.value("select current_user || ' ' || current_database()"), "baton baton");
+    EXPECT_EQ(db.value("select current_user || ' ' || current_database()"), "app app");
     EXPECT_EQ(db.value("show fsync"), "on");
     EXPECT_EQ(db.value("show unix_socket_directories"), "\"" + (folder / "d").string() + "\"");
+}
+
+TEST(Up, what_the_user_makes_without_naming_a_schema_lands_in_public) {
+    const TemporaryFolder folder;
+    const StopAtEnd end{folder / "d"};
+    Connection db(up(folder / "d").last_line());
+    db.exec("create table orders (id int primary key); select baton.create_outbox('order_events')");
+    EXPECT_EQ(db.value("select string_agg(distinct relnamespace::regnamespace::text, ' ') from pg_class "
+                       "where relname in ('orders', 'order_events')"),
+              "public");
 }
 
 TEST(Up, twice_is_the_same_as_once) {
