@@ -1,8 +1,10 @@
 // The SQL blocks of README.md and of every page in docs/ are run as they stand, page by page, on both install
-// forms.
+// forms. What any page names is there.
 
 #include <gtest/gtest.h>
 
+#include <regex>
+#include <set>
 #include <sstream>
 
 #include "base/file.hpp"
@@ -21,6 +23,29 @@ std::vector<fs::path> pages() {
     std::vector<fs::path> found{source_folder / "README.md"};
     for (const auto& entry : fs::recursive_directory_iterator(source_folder / "docs"))
         if (entry.path().extension() == ".md") found.push_back(entry.path());
+    return found;
+}
+
+// Every page of the repository, wherever it stands.
+std::vector<fs::path> all_pages() {
+    std::vector<fs::path> found;
+    for (auto entry = fs::recursive_directory_iterator(source_folder);
+         entry != fs::recursive_directory_iterator(); ++entry) {
+        const std::string name = entry->path().filename().string();
+        if (entry->is_directory() && (name.starts_with("build") || name.starts_with("."))) {
+            entry.disable_recursion_pending();
+        } else if (entry->path().extension() == ".md") {
+            found.push_back(entry->path());
+        }
+    }
+    return found;
+}
+
+// What a pattern's first group finds in a text.
+std::set<std::string> matches(const std::string& text, const std::regex& pattern) {
+    std::set<std::string> found;
+    for (std::sregex_iterator match(text.begin(), text.end(), pattern), end; match != end; ++match)
+        found.insert((*match)[1].str());
     return found;
 }
 
@@ -69,4 +94,46 @@ TEST_P(Docs, the_example_on_the_first_page_delivers_its_event) {
     EXPECT_NE(ran.output.find(R"( 1 | order.placed | {"order": 7, "total": 42})"), std::string::npos)
         << ran.output;
     EXPECT_EQ(Connection(url).value("select count(*) from baton.poll_outbox('billing', 'worker-2')"), "0");
+}
+
+TEST(Pages, every_link_leads_somewhere) {
+    const std::regex link(R"(\]\(([^)#\s]+)[^)]*\))");
+    for (const auto& page : all_pages())
+        for (const auto& target : matches(read_text(page), link)) {
+            if (target.find("://") != std::string::npos) continue;
+            EXPECT_TRUE(fs::exists(page.parent_path() / target)) << page << " links to " << target;
+        }
+}
+
+TEST(Pages, every_file_and_folder_that_is_named_is_there) {
+    // In backticks, with a slash, beginning with a folder of ours: docs/x.md, src/relay, tests/e2e/y_test.
+    const std::regex path(
+        R"(`((?:bench|cmake|dashboard|docs|examples|extension|include|packaging|scripts|sql|src|tests)/[\w./-]*)`)");
+    for (const auto& page : all_pages())
+        for (const auto& name : matches(read_text(page), path)) {
+            const fs::path named = source_folder / name;
+            EXPECT_TRUE(fs::exists(named) || fs::exists(named.string() + ".cpp") ||
+                        fs::exists(named.string() + ".sql"))
+                << page << " names " << name;
+        }
+}
+
+TEST_P(Docs, every_object_that_a_page_names_is_there) {
+    const auto url = shared_cluster(GetParam()).fresh_database();
+    Connection db(url);
+    const std::regex object(R"re((?:^|[^\w./-])(baton(?:_internal)?\.[a-z_0-9]+)\b)re");
+    const std::set<std::string> files{"baton.hpp", "baton.sql", "baton.so", "baton.control", "baton.pc"};
+    for (const auto& page : all_pages()) {
+        if (page.filename() == "CHANGELOG.md") continue;  // tells of what was, too
+        for (const auto& name : matches(read_text(page), object)) {
+            if (files.contains(name)) continue;
+            const auto known = db.query(
+                "select to_regproc($1) is not null or to_regclass($1) is not null or to_regtype($1) is not "
+                "null or exists (select from pg_proc where pronamespace::regnamespace::text || '.' || "
+                "proname = $1) or exists (select from baton.setting_defaults where 'baton.' || name = $1) "
+                "or $1 = 'baton.tenant_id'",
+                {name});
+            EXPECT_EQ(known.text(0, 0), "t") << page << " names " << name;
+        }
+    }
 }
