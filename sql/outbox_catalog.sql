@@ -11,6 +11,7 @@ create table baton.outboxes (
     retention          interval,              -- null: the setting outbox_retention_hours
     archive_for        interval,              -- null: what leaves the log is dropped at once
     idempotency_window interval    not null,
+    max_payload_bytes  bigint      check (max_payload_bytes >= 65536),  -- null: the setting outbox_max_payload_bytes
     created_at         timestamptz not null default now(),
     storage_alert_at   timestamptz
 );
@@ -45,10 +46,11 @@ comment on table baton_internal.outbox_eras is 'stretches of each log by the clu
 
 create table baton_internal.idempotency_keys (
     outbox_id  int         not null references baton.outboxes on delete cascade,
+    tenant_id  text        not null,  -- '': of an event without a tenant
     key        text        not null,
     id         bigint,
     expires_at timestamptz not null,
-    primary key (outbox_id, key)
+    primary key (outbox_id, tenant_id, key)
 );
 comment on table baton_internal.idempotency_keys is 'idempotency keys within their window and the event that used each first';
 create index idempotency_keys_expiry on baton_internal.idempotency_keys (expires_at);
@@ -116,6 +118,24 @@ end
 $$;
 comment on function baton_internal.resolve_table(text) is 'the table that a name means to the caller, or undefined_table';
 
+-- Say what to do with a table that is no outbox.
+create function baton_internal.way_into(relation regclass)
+returns text
+language sql stable
+as $$
+    select case
+        when exists (select from baton.inboxes i where i.relation = $1)
+            then 'it is an inbox: messages come in with baton.receive()'
+        when exists (select from baton.adopted_outboxes a join pg_catalog.pg_class c on c.relname = a.table_name
+                       join pg_catalog.pg_namespace n on n.oid = c.relnamespace and n.nspname = a.schema_name where c.oid = $1)
+            then 'it was adopted: insert into the table, and read it with the functions for adopted tables'
+        when exists (select from baton_internal.outbox_partitions p where p.relation = $1)
+            then 'it is a partition of one: use the name of the outbox'
+        else 'make one with baton.create_outbox(), or take an existing table in with baton.adopt_outbox()'
+    end
+$$;
+comment on function baton_internal.way_into(regclass) is 'hint for a table that is no outbox';
+
 -- Return an outbox by its table.
 create function baton_internal.find_outbox(relation regclass)
 returns baton.outboxes
@@ -127,8 +147,7 @@ begin
     select * into found_outbox from baton.outboxes o where o.relation = find_outbox.relation;
     if not found then
         raise exception '"%" is not an outbox', relation
-            using errcode = 'undefined_object',
-                  hint = 'make one with baton.create_outbox(), or take an existing table in with baton.adopt_outbox()';
+            using errcode = 'undefined_object', hint = baton_internal.way_into(relation);
     end if;
     return found_outbox;
 end

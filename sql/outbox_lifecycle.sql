@@ -12,7 +12,8 @@ create function baton.create_outbox(
     retention          interval default null,
     archive_for        interval default null,
     idempotency_window interval default '24 hours',
-    if_not_exists      boolean  default false)
+    if_not_exists      boolean  default false,
+    max_payload_bytes  bigint   default null)
 returns regclass
 language plpgsql
 as $$
@@ -22,10 +23,10 @@ begin
     return baton_internal.make_outbox(place.schema_name, place.table_name, jsonb_build_object(
         'payload_type', payload_type, 'ordered', ordered, 'tenancy', tenancy,
         'partition_interval', partition_interval, 'partition_bytes', partition_bytes, 'retention', retention,
-        'archive_for', archive_for, 'idempotency_window', idempotency_window), if_not_exists);
+        'archive_for', archive_for, 'idempotency_window', idempotency_window, 'max_payload_bytes', max_payload_bytes), if_not_exists);
 end
 $$;
-comment on function baton.create_outbox(text, text, text, boolean, boolean, interval, bigint, interval, interval, interval, boolean)
+comment on function baton.create_outbox(text, text, text, boolean, boolean, interval, bigint, interval, interval, interval, boolean, bigint)
     is 'creates an outbox: a table to insert events into';
 
 -- Refuse options that make no sense, whether at creation or later.
@@ -53,6 +54,10 @@ begin
     if (options ->> 'partition_interval')::interval = interval '0' or (options ->> 'partition_bytes')::bigint <= 0 then
         raise exception 'a partition needs some room' using errcode = 'invalid_parameter_value',
             hint = 'give partition_interval or partition_bytes above zero, or null for no limit';
+    end if;
+    if (options ->> 'max_payload_bytes')::bigint < 65536 then
+        raise exception 'max_payload_bytes is at least 65536, not %', options ->> 'max_payload_bytes' using errcode = 'invalid_parameter_value',
+            hint = 'or null for the setting outbox_max_payload_bytes';
     end if;
 end
 $$;
@@ -115,9 +120,9 @@ begin
     execute format('create index %I on %s (xid, id)', baton_internal.derived_name(table_name, '_xid_idx'), full_name);
     execute format('comment on table %s is %L', full_name, 'baton outbox: insert events here, in your own transaction');
     insert into baton.outboxes (relation, payload_type, ordered, tenancy, partition_interval, partition_bytes, retention,
-                                archive_for, idempotency_window)
+                                archive_for, idempotency_window, max_payload_bytes)
     select full_name::regclass, o.payload_type, o.ordered, o.tenancy, o.partition_interval, o.partition_bytes, o.retention,
-           o.archive_for, o.idempotency_window
+           o.archive_for, o.idempotency_window, o.max_payload_bytes
       from jsonb_populate_record(null::baton.outboxes, options) o
     returning * into outbox;
     insert into baton_internal.outbox_eras (outbox_id, era, system_identifier)
@@ -125,8 +130,7 @@ begin
     perform baton_internal.add_partition(outbox), baton_internal.add_partition(outbox);
     update baton_internal.outbox_partitions p set opened_at = clock_timestamp() where p.outbox_id = outbox.outbox_id and p.first_id = 1;
     execute format('create trigger baton_doorbell after insert on %s for each statement execute function baton_internal.ring_doorbell()', full_name);
-    execute format('create trigger baton_idempotency before insert on %s for each row when (new.idempotency_key is not null)
-                    execute function baton_internal.claim_idempotency_key(%L, %L)', full_name, outbox.outbox_id, outbox.idempotency_window);
+    perform baton_internal.guard_outbox(outbox);
     perform baton_internal.grant_outbox(outbox);
     return outbox.relation;
 end
@@ -199,15 +203,17 @@ create function baton.alter_outbox(
     partition_bytes    bigint   default null,
     idempotency_window interval default null,
     ordered            boolean  default null,
-    reset              text[]   default '{}')  -- options to set to null
+    reset              text[]   default '{}',  -- options to set to null
+    max_payload_bytes  bigint   default null)
 returns void
 language sql
 as $$
     select baton_internal.change_outbox(baton_internal.resolve_table(name), jsonb_strip_nulls(jsonb_build_object(
         'retention', retention, 'archive_for', archive_for, 'partition_interval', partition_interval,
-        'partition_bytes', partition_bytes, 'idempotency_window', idempotency_window, 'ordered', ordered)), reset)
+        'partition_bytes', partition_bytes, 'idempotency_window', idempotency_window, 'ordered', ordered,
+        'max_payload_bytes', max_payload_bytes)), reset)
 $$;
-comment on function baton.alter_outbox(text, interval, interval, interval, bigint, interval, boolean, text[])
+comment on function baton.alter_outbox(text, interval, interval, interval, bigint, interval, boolean, text[], bigint)
     is 'changes options of an outbox';
 
 -- Apply changed options.
@@ -222,9 +228,9 @@ declare
     name text;
 begin
     foreach name in array reset loop
-        if name not in ('retention', 'archive_for', 'partition_interval', 'partition_bytes') then
+        if name not in ('retention', 'archive_for', 'partition_interval', 'partition_bytes', 'max_payload_bytes') then
             raise exception 'option "%" cannot be reset', name using errcode = 'invalid_parameter_value',
-                hint = 'reset takes retention, archive_for, partition_interval and partition_bytes';
+                hint = 'reset takes retention, archive_for, partition_interval, partition_bytes and max_payload_bytes';
         end if;
         changes := changes || jsonb_build_object(name, null);
     end loop;
@@ -232,15 +238,10 @@ begin
     perform baton_internal.check_outbox_options(options);
     update baton.outboxes o
        set retention = n.retention, archive_for = n.archive_for, partition_interval = n.partition_interval,
-           partition_bytes = n.partition_bytes, idempotency_window = n.idempotency_window, ordered = n.ordered
+           partition_bytes = n.partition_bytes, idempotency_window = n.idempotency_window, ordered = n.ordered,
+           max_payload_bytes = n.max_payload_bytes
       from jsonb_populate_record(null::baton.outboxes, options) n
      where o.outbox_id = outbox.outbox_id;
-    if changes ? 'idempotency_window' then
-        execute format('drop trigger baton_idempotency on %s', relation);
-        execute format('create trigger baton_idempotency before insert on %s for each row when (new.idempotency_key is not null)
-                        execute function baton_internal.claim_idempotency_key(%L, %L)', relation, outbox.outbox_id,
-                       changes ->> 'idempotency_window');
-    end if;
     perform baton_internal.record_action('alter_outbox', relation::text, changes);
 end
 $$;

@@ -1,25 +1,5 @@
 -- Publishing: an event is one insert. These functions are for those who do not write it themselves.
 
--- Note an idempotency key; a key used within its window makes the insert a no-op.
-create function baton_internal.claim_idempotency_key()
-returns trigger
-language plpgsql security definer
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    insert into baton_internal.idempotency_keys as k (outbox_id, key, id, expires_at)
-    values (tg_argv[0]::int, coalesce(new.tenant_id || ':', '') || new.idempotency_key, new.id,
-            clock_timestamp() + tg_argv[1]::interval)
-    on conflict (outbox_id, key) do update set id = excluded.id, expires_at = excluded.expires_at
-     where k.expires_at <= clock_timestamp();
-    if not found then
-        return null;
-    end if;
-    return new;
-end
-$$;
-comment on function baton_internal.claim_idempotency_key() is 'row trigger: an event with a key used before is not inserted again';
-
 -- Return the id of the event that used an idempotency key first.
 create function baton_internal.find_idempotent(relation regclass, tenant_id text, idempotency_key text)
 returns bigint
@@ -27,35 +7,29 @@ language sql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
     select k.id from baton_internal.idempotency_keys k join baton.outboxes o using (outbox_id)
-     where o.relation = $1 and k.key = coalesce($2 || ':', '') || $3
+     where o.relation = $1 and k.tenant_id = coalesce($2, '') and k.key = $3
 $$;
 comment on function baton_internal.find_idempotent(regclass, text, text) is 'id of the event that used a key first';
 
--- The type of an outbox's payload column.
+-- Return the payload's type of an outbox that may be published into. Refuses a table that is none, and everything while an
+-- operator has switched publishing off.
 create function baton_internal.payload_type_of(relation regclass)
 returns text
-language plpgsql stable  -- its plan is kept, unlike that of a function in SQL
+language plpgsql stable security definer  -- producers cannot read the catalog
+set search_path = pg_catalog, pg_temp
 as $$
-begin
-    return (select format_type(a.atttypid, null) from pg_catalog.pg_attribute a
-             where a.attrelid = relation and a.attname = 'payload' and not a.attisdropped);
-end
-$$;
-comment on function baton_internal.payload_type_of(regclass) is 'type of the payload column of an outbox';
-
--- Refuse to publish while an operator has switched it off.
-create function baton_internal.check_publishing()
-returns void
-language plpgsql stable
-as $$
+declare
+    wanted text;
 begin
     if not baton.setting('outbox_enabled')::boolean then
         raise exception 'publishing is switched off'
             using errcode = 'BT005', hint = 'an operator set outbox_enabled to off: select baton.set_setting(''outbox_enabled'', ''on'')';
     end if;
+    select o.payload_type into wanted from baton.outboxes o where o.relation = payload_type_of.relation;
+    return coalesce(wanted, (baton_internal.find_outbox(relation)).payload_type);
 end
 $$;
-comment on function baton_internal.check_publishing() is 'raises BT005 while outbox_enabled is off';
+comment on function baton_internal.payload_type_of(regclass) is 'type of the payloads that may be published into an outbox';
 
 -- Insert the events of a JSON array whose payloads are under "payload"; returns their ids in order.
 create function baton_internal.publish_events(relation regclass, events jsonb)
@@ -63,7 +37,6 @@ returns setof bigint
 language plpgsql
 as $$
 begin
-    perform baton_internal.check_publishing();
     if exists (select from jsonb_array_elements(events) e where jsonb_typeof(e) <> 'object' or e ->> 'event_type' is null) then
         raise exception 'an event needs an event_type' using errcode = 'null_value_not_allowed',
             hint = 'each event is an object like {"event_type": "order.placed", "payload": {...}}';
@@ -134,9 +107,8 @@ declare
     tenant constant text := coalesce(tenant_id, nullif(current_setting('baton.tenant_id', true), ''));
     new_id bigint;
 begin
-    perform baton_internal.check_publishing();
     if event_type is null then
-        raise exception 'an event needs an event_type' using errcode = 'null_value_not_allowed';
+        raise exception 'an event needs an event_type' using errcode = 'null_value_not_allowed', hint = 'such as order.placed';
     elsif expression is null then
         raise exception 'the payload is of type %, the outbox % takes %', given, relation, wanted
             using errcode = 'datatype_mismatch', hint = 'pass the payload in the type that the outbox was created with';
@@ -160,7 +132,7 @@ create function baton.publish(
     event_type      text,
     payload         text,
     aggregate_type  text        default null,
-    aggregate_id    text        default null,
+    aggregate_id    anycompatiblenonarray default null::text,  -- drivers send numbers and uuids as such
     topic           text        default null,
     partition_key   text        default null,
     headers         jsonb       default null,
@@ -176,10 +148,10 @@ create function baton.publish(
 returns bigint
 language sql
 as $$
-    select baton_internal.publish_payload(baton_internal.resolve_table(outbox), event_type, payload, aggregate_type, aggregate_id, topic, partition_key, headers,
-        tenant_id, trace_id, correlation_id, causation_id, idempotency_key, schema_version, occurred_at, available_at, event_id)
+    select baton_internal.publish_payload(baton_internal.resolve_table(outbox), event_type, payload, aggregate_type, aggregate_id::text, topic, partition_key,
+        headers, tenant_id, trace_id, correlation_id, causation_id, idempotency_key, schema_version, occurred_at, available_at, event_id)
 $$;
-comment on function baton.publish(text, text, text, text, text, text, text, jsonb, text, text, text, text, text, int, timestamptz, timestamptz, uuid)
+comment on function baton.publish(text, text, text, text, anycompatiblenonarray, text, text, jsonb, text, text, text, text, text, int, timestamptz, timestamptz, uuid)
     is 'publishes an event in your transaction; returns its id';
 
 -- Publish an event whose payload is jsonb, json, bytea or any other value.
@@ -188,7 +160,7 @@ create function baton.publish(
     event_type      text,
     payload         anyelement,
     aggregate_type  text        default null,
-    aggregate_id    text        default null,
+    aggregate_id    anycompatiblenonarray default null::text,  -- drivers send numbers and uuids as such
     topic           text        default null,
     partition_key   text        default null,
     headers         jsonb       default null,
@@ -204,10 +176,10 @@ create function baton.publish(
 returns bigint
 language sql
 as $$
-    select baton_internal.publish_payload(baton_internal.resolve_table(outbox), event_type, payload, aggregate_type, aggregate_id, topic, partition_key, headers,
-        tenant_id, trace_id, correlation_id, causation_id, idempotency_key, schema_version, occurred_at, available_at, event_id)
+    select baton_internal.publish_payload(baton_internal.resolve_table(outbox), event_type, payload, aggregate_type, aggregate_id::text, topic, partition_key,
+        headers, tenant_id, trace_id, correlation_id, causation_id, idempotency_key, schema_version, occurred_at, available_at, event_id)
 $$;
-comment on function baton.publish(text, text, anyelement, text, text, text, text, jsonb, text, text, text, text, text, int, timestamptz, timestamptz, uuid)
+comment on function baton.publish(text, text, anyelement, text, anycompatiblenonarray, text, text, jsonb, text, text, text, text, text, int, timestamptz, timestamptz, uuid)
     is 'publishes an event in your transaction; returns its id';
 
 -- Publish an array of events in one statement; returns their ids in order, the first one's id where a key was used before.
@@ -235,4 +207,4 @@ $$;
 comment on function baton.publish_many(text, jsonb) is 'publishes an array of events; returns their ids in order';
 
 select baton_internal.declare_privileges('execute', '{baton_producer,baton_operator}',
-    '{publish,publish_many,publish_event,publish_events,publish_payload,check_publishing,payload_type_of,payload_expression,find_idempotent}');
+    '{publish,publish_many,publish_event,publish_events,publish_payload,payload_type_of,payload_expression,find_idempotent}');

@@ -5,7 +5,8 @@ create table baton.setting_defaults (
     name        text primary key,
     value       text not null,
     kind        text not null check (kind in ('boolean', 'integer')),
-    description text not null
+    description text not null,
+    minimum       bigint not null default 0  -- the smallest value of an integer
 );
 comment on table baton.setting_defaults is 'every setting with its default';
 
@@ -16,6 +17,7 @@ insert into baton.setting_defaults (name, value, kind, description) values
     ('outbox_inline_threshold_rows', '10000', 'integer', 'larger deltas of a stream table go by claim check'),
     ('outbox_claim_check_batch_size', '1000', 'integer', 'delta rows written per step'),
     ('outbox_drain_interval_seconds', '60', 'integer', 'pause between two retention runs'),
+    ('outbox_max_payload_bytes', '1048576', 'integer', 'how large payload and headers of an event may be; the stored value counts, not a session''s'),
     ('outbox_storage_critical_mb', '1024', 'integer', 'an outbox above this size raises outbox_storage_critical'),
     ('outbox_skip_empty_delta', 'on', 'boolean', 'an empty refresh publishes nothing'),
     ('outbox_force_retention', 'off', 'boolean', 'drop by age even what a group has not settled'),
@@ -30,6 +32,8 @@ insert into baton.setting_defaults (name, value, kind, description) values
     ('inbox_drain_interval_seconds', '60', 'integer', 'pause between two inbox cleanups'),
     ('inbox_dlq_alert_max_per_refresh', '10', 'integer', 'dead-letter alerts sent one by one before they are summed up'),
     ('notify_despite_two_phase', 'off', 'boolean', 'without the extension: notify sleeping readers although max_prepared_transactions is not 0');
+
+update baton.setting_defaults set minimum = 65536 where name = 'outbox_max_payload_bytes';
 
 create table baton.settings (
     name       text        primary key references baton.setting_defaults,
@@ -70,14 +74,15 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     kind text;
+    minimum bigint;
 begin
-    select d.kind into kind from baton.setting_defaults d where d.name = set_setting.name;
+    select d.kind, d.minimum into kind, minimum from baton.setting_defaults d where d.name = set_setting.name;
     if not found then
         raise exception 'unknown setting "%"', set_setting.name
             using errcode = 'undefined_object', hint = 'see the table baton.setting_defaults';
     end if;
     begin
-        if kind = 'integer' and set_setting.value::bigint < 0 then
+        if kind = 'integer' and set_setting.value::bigint < minimum then
             raise numeric_value_out_of_range;
         elsif kind = 'boolean' then
             perform set_setting.value::boolean;
@@ -85,7 +90,7 @@ begin
     exception
         when invalid_text_representation or numeric_value_out_of_range then
             raise exception 'setting "%" takes a %, not "%"', set_setting.name,
-                            case kind when 'integer' then 'whole number of 0 or more' else 'boolean' end, set_setting.value
+                            case kind when 'integer' then 'whole number of ' || minimum || ' or more' else 'boolean' end, set_setting.value
                 using errcode = 'invalid_parameter_value';
     end;
     insert into baton.settings (name, value) values (set_setting.name, set_setting.value)

@@ -99,12 +99,13 @@ std::size_t fitting(std::span<const NewEvent> events) {
     return std::max<std::size_t>(count, 1);
 }
 
-// Find the id of the event that used the key first.
+// Find the id of the event that used the key first. Where tenants are not kept apart an event without a
+// tenant has none, whatever the session's is.
 std::int64_t first_of_key(client::Borrowed& db, const std::string& table, const NewEvent& event) {
     const auto found = db.query(
-        "select coalesce(baton_internal.find_idempotent($1::regclass, coalesce($2, "
-        "nullif(current_setting('baton.tenant_id', true), '')), $3), "
-        "baton_internal.find_idempotent($1::regclass, $2, "
+        "select coalesce(baton_internal.find_idempotent($1::regclass, $2, $3), "
+        "baton_internal.find_idempotent($1::regclass, coalesce($2, current_setting('baton.tenant_id', "
+        "true)), "
         "$3))",
         {table, event.tenant_id, event.idempotency_key});
     return found.is_null(0, 0) ? 0 : found.number(0, 0);

@@ -137,6 +137,21 @@ TEST_P(Publishing, an_idempotency_key_publishes_once_and_names_the_first_one) {
     EXPECT_EQ(one("select string_agg(event_type, ' ' order by id) from orders"), "t before after");
 }
 
+TEST_P(Publishing, a_duplicate_names_the_first_one_of_its_own_tenant) {
+    db.exec("set baton.tenant_id = 'ten'");
+    const NewEvent of_nobody{.type = "t", .idempotency_key = "k"};
+    const NewEvent of_tenant{.type = "t", .tenant_id = "ten", .idempotency_key = "k"};
+    const baton::postgres::Transaction tx(db);
+    const auto tenants = outbox.publish(db.native(), of_tenant);
+    const auto nobodys = outbox.publish(db.native(), of_nobody);
+    EXPECT_FALSE(nobodys.duplicate);
+    EXPECT_EQ(outbox.publish(db.native(), of_nobody).id, nobodys.id);
+    EXPECT_EQ(outbox.publish(db.native(), of_tenant).id, tenants.id);
+    db.exec("select baton.create_outbox('apart', tenancy => true)");
+    const auto by_session = Outbox("apart").publish(db.native(), of_nobody);
+    EXPECT_EQ(Outbox("apart").publish(db.native(), of_nobody).id, by_session.id);
+}
+
 TEST_P(Publishing, a_typed_event_comes_back_as_what_it_was) {
     baton::postgres::Transaction tx(db);
     outbox.publish(db.native(), OrderPlaced{7, "süß \"x\"\n"}, {.aggregate_id = "7"});

@@ -39,6 +39,41 @@ select is((select count(*)::int from events where idempotency_key = 'k3'), 0, 'a
 select baton.publish('events', 'once', '{}', idempotency_key => 'k3');
 select is((select count(*)::int from events where idempotency_key = 'k3'), 1, '... can be used again');
 
+-- a key belongs to its tenant
+select isnt(baton.publish('events', 'once', '{}', tenant_id => 'a', idempotency_key => 'b:c'),
+            baton.publish('events', 'once', '{}', tenant_id => 'a:b', idempotency_key => 'c'), 'however tenant and key are cut, they are two');
+select isnt(baton.publish('events', 'once', '{}', tenant_id => 'a', idempotency_key => 'k4'),
+            baton.publish('events', 'once', '{}', idempotency_key => 'a:k4'), 'a tenant''s key is none of those without a tenant');
+select isnt(baton.publish('events', 'once', '{}', tenant_id => 'a', idempotency_key => 'k5'),
+            baton.publish('events', 'once', '{}', idempotency_key => 'k5'), 'nor is the same key');
+select is(baton.publish('events', 'once', '{}', tenant_id => 'a', idempotency_key => 'k4'), (select id from events where tenant_id = 'a' and idempotency_key = 'k4'), 'within a tenant it publishes once');
+select is(baton.publish('events', 'once', '{}', idempotency_key => 'k5'), (select id from events where tenant_id is null and idempotency_key = 'k5'), 'and without one');
+select is((select array_agg((tenant_id, idempotency_key)::text order by id) from events where tenant_id is not null or idempotency_key like 'a:%' or idempotency_key = 'k5'),
+          '{"(a,b:c)","(a:b,c)","(a,k4)","(,a:k4)","(a,k5)","(,k5)"}', 'all of them are in the log');
+insert into events (event_type, idempotency_key) values ('unkeyed', ''), ('unkeyed', '');
+select is((select count(*)::int from events where event_type = 'unkeyed' and idempotency_key is null), 2, 'an empty key is none');
+
+-- an aggregate's id as drivers send it
+prepare by_text (text, text, jsonb, text, text) as select baton.publish($1, $2, $3, $4, $5);
+prepare by_varchar (varchar, varchar, varchar, varchar, varchar) as select baton.publish($1, $2, $3, $4, $5);
+prepare by_smallint (text, text, text, text, smallint) as select baton.publish($1, $2, $3, $4, $5);
+prepare by_int (text, text, jsonb, text, int) as select baton.publish($1, $2, $3, $4, $5);
+prepare by_bigint (text, text, jsonb, text, bigint) as select baton.publish($1, $2, $3, $4, aggregate_id => $5);
+prepare by_uuid (text, text, json, text, uuid) as select baton.publish($1, $2, $3, $4, $5);
+prepare by_nothing as select baton.publish($1, $2, $3, $4, $5);
+execute by_text('events', 'agg', '{"n": 1}', 'order', 'o-1');
+execute by_varchar('events', 'agg', '{"n": 1}', 'order', 'o-2');
+execute by_smallint('events', 'agg', '{"n": 1}', 'order', 3);
+execute by_int('events', 'agg', '{"n": 1}', 'order', 4);
+execute by_bigint('events', 'agg', '{"n": 1}', 'order', 5000000000);
+execute by_uuid('events', 'agg', '{"n": 1}', 'order', '00000000-0000-0000-0000-000000000006');
+execute by_nothing('events', 'agg', '{"n": 1}', 'order', 'o-7');
+select baton.publish('events', 'agg', '{"n": 1}', 'order', 8), baton.publish('events', 'agg', '{"n": 1}'::jsonb, aggregate_id => 9),
+       baton.publish('events', 'agg', '{"n": 1}'::jsonb, 'order', null), baton.publish('events', 'agg', '{"n": 1}', aggregate_type => 'order');
+select is((select array_agg(aggregate_id order by id) from events where event_type = 'agg'),
+          '{o-1,o-2,3,4,5000000000,00000000-0000-0000-0000-000000000006,o-7,8,9,NULL,NULL}', 'an aggregate''s id may be text, a number or a uuid');
+select is((select count(*)::int from events where event_type = 'agg' and payload ->> 'n' = '1'), 11, 'next to a payload of any kind');
+
 select baton.create_outbox('bytes', payload_type => 'bytea');
 select lives_ok($$ select baton.publish('bytes', 't', '\x00ff'::bytea) $$, 'a binary outbox takes bytes');
 select is((select payload from bytes), '\x00ff'::bytea, 'and keeps them');

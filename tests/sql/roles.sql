@@ -93,14 +93,30 @@ select become('producer');
 set baton.tenant_id = 'a';
 select lives_ok($$ insert into public.shared (event_type, partition_key) values ('of a', 'k') $$, 'a tenant publishes as itself');
 select lives_ok($$ select baton.publish('public.shared', 'of a too', '{}') $$, 'by function too');
-select throws_ok($$ insert into public.shared (event_type, tenant_id) values ('forged', 'b') $$, '42501', null, 'not as another');
+select throws_ok($$ insert into public.shared (event_type, tenant_id) values ('forged', 'b') $$, '42501', 'the event is of tenant "b", the session of tenant "a"', 'not as another');
 select throws_ok($$ select baton.publish('public.shared', 'forged', '{}', tenant_id => 'b') $$, '42501', null, 'nor by function');
 set baton.tenant_id = '';
-select throws_ok($$ insert into public.shared (event_type) values ('of nobody') $$, null, null, 'nor as nobody');
+select throws_ok($$ insert into public.shared (event_type) values ('of nobody') $$, '42501', 'an event of this outbox needs a tenant', 'nor as nobody');
+select throws_ok($$ select baton.publish('public.shared', 'of a', '{}', tenant_id => 'a') $$, '42501', 'the event is of tenant "a", the session has none', 'nor for one that the session does not name');
+do $$
+declare
+    hint text;
+begin
+    perform baton.publish('public.shared', 'of nobody', '{}');
+exception when insufficient_privilege then
+    get stacked diagnostics hint = pg_exception_hint;
+    perform set_config('test.hint', hint, false);
+end $$;
+select is(current_setting('test.hint', true), 'name the tenant in your transaction: select set_config(''baton.tenant_id'', ''...'', true)', 'and is told what to do');
 set baton.tenant_id = 'b';
 select lives_ok($$ insert into public.shared (event_type, partition_key) values ('of b', 'k') $$, 'b publishes too');
 select is((select count(id)::int from public.shared), 1, 'and sees no ids but its own');
 select become('none');
+set baton.tenant_id = '';
+select throws_ok($$ insert into shared (event_type) values ('of nobody') $$, '42501', 'an event of this outbox needs a tenant', 'nobody publishes without a tenant');
+begin;
+select lives_ok($$ insert into shared (event_type, tenant_id) values ('of c', 'c') $$, 'whom row-level security does not bind may publish for any');
+rollback;
 
 select become('consumer');
 set baton.tenant_id = 'a';
