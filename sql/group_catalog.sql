@@ -55,6 +55,7 @@ create table baton_internal.group_positions (
     owner         text,                            -- a relay that works the group alone
     owner_epoch   bigint      not null default 0,
     owned_until   timestamptz,
+    owner_timeline int,                            -- where the owner got to know the position
     primary key (group_id, generation)
 ) with (fillfactor = 40);
 comment on table baton_internal.group_positions is 'how far each group has dispatched its log';
@@ -159,7 +160,7 @@ begin
         update baton_internal.group_positions p
            set moves = p.moves + 1, era = at.era, seen = at.seen, window_number = at.window_number, window_open = at.window_open,
                after_id = at.after_id, first_piece = at.first_piece, first_window = at.first_window, hungry = at.hungry,
-               owner = at.owner, owner_epoch = at.owner_epoch, owned_until = at.owned_until
+               owner = at.owner, owner_epoch = at.owner_epoch, owned_until = at.owned_until, owner_timeline = at.owner_timeline
          where p.group_id = at.group_id and p.generation = at.generation;
         return;
     end if;

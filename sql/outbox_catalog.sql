@@ -33,16 +33,19 @@ create table baton_internal.outbox_partitions (
 );
 comment on table baton_internal.outbox_partitions is 'the partitions of each log, by range of ids';
 
--- Transaction ids mean something only within the cluster that gave them. An era is the stretch of a log written in one
--- cluster; a restore into another one ends it. Within an era that has ended every row is committed.
+-- Transaction ids mean something only within the history that gave them. An era is the stretch of a log written in one
+-- history; a dump restored elsewhere ends it. Within an era that has ended every row is committed.
 create table baton_internal.outbox_eras (
     outbox_id         int    not null references baton.outboxes on delete cascade,
     era               int    not null,
-    system_identifier bigint not null,
-    last_id           bigint,          -- null in the era that goes on
+    system_identifier bigint not null,  -- the cluster that wrote it
+    timeline          int    not null,  -- on which it was last at home there
+    relation_id       oid    not null,  -- the table as a number: a dump carries the number along, and makes another table
+    written_by        xid8   not null default pg_current_xact_id(),  -- what this transaction has written is not relied on before its end
+    last_id           bigint,           -- null in the era that goes on
     primary key (outbox_id, era)
 );
-comment on table baton_internal.outbox_eras is 'stretches of each log by the cluster whose transaction ids its rows carry';
+comment on table baton_internal.outbox_eras is 'stretches of each log by the history whose transaction ids its rows carry';
 
 create table baton_internal.idempotency_keys (
     outbox_id  int         not null references baton.outboxes on delete cascade,
@@ -72,21 +75,6 @@ returns text
 language sql stable
 as $$ select coalesce(baton_internal.acting_role()::text, case current_setting('role') when 'none' then session_user::text else current_setting('role') end) $$;
 comment on function baton_internal.caller() is 'the role that called, as seen from inside a SECURITY DEFINER function';
-
--- Refuse a caller who may not make tables and views in a schema.
-create function baton_internal.check_schema_create(schema_name text)
-returns void
-language plpgsql stable
-as $$
-begin
-    if not has_schema_privilege(baton_internal.caller(), schema_name, 'create') then
-        raise exception 'permission denied for schema %', schema_name
-            using errcode = 'insufficient_privilege',
-                  hint = format('you need CREATE on the schema: grant create on schema %I to %I', schema_name, baton_internal.caller());
-    end if;
-end
-$$;
-comment on function baton_internal.check_schema_create(text) is 'raises insufficient_privilege unless the caller may create in a schema';
 
 -- Record an operator's action.
 create function baton_internal.record_action(action text, object text, details jsonb default '{}')

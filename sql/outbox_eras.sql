@@ -1,5 +1,6 @@
--- Eras: after a restore into another cluster transaction ids start over. The first publish or poll there notices and
--- closes the era: what came with the restore is read by the old snapshots, what is new by new ones. No row is touched.
+-- Eras: transaction ids mean something only within the history that gave them. The first publish or poll after a restore
+-- compares where the log was written with where the log is now, and ends the era when they differ: what came with the restore is
+-- read by the old snapshots, what is new by new ones. No row is touched. See docs/adr/0003-eras.md for the histories there are.
 
 -- This cluster's identity.
 create function baton_internal.system_identifier()
@@ -7,6 +8,13 @@ returns bigint
 language sql stable
 as $$ select system_identifier from pg_catalog.pg_control_system() $$;
 comment on function baton_internal.system_identifier() is 'identity of this cluster';
+
+-- The timeline on which this server writes now. The control file would know of a promotion only after the next checkpoint.
+create function baton_internal.current_timeline()
+returns int
+language sql stable
+as $$ select ('x' || left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()), 8))::bit(32)::int $$;
+comment on function baton_internal.current_timeline() is 'the timeline on which this server writes';
 
 -- Whether a log is all there. A restore makes the primary key last, after every row: until then nobody may judge by what is
 -- in the table, or events that are still to come would count as seen.
@@ -16,8 +24,100 @@ language sql stable
 as $$ select exists (select from pg_catalog.pg_index i where i.indrelid = relation and i.indisprimary and i.indisvalid) $$;
 comment on function baton_internal.is_complete(regclass) is 'false while a log is being restored';
 
--- Compare the log's era with this cluster; end it when the log came from another one. True when it need not be asked
--- again in this session.
+-- Begin an era in this cluster.
+create function baton_internal.begin_era(outbox_id int, era int, relation regclass)
+returns void
+language sql
+as $$
+    insert into baton_internal.outbox_eras (outbox_id, era, system_identifier, timeline, relation_id)
+    values ($1, $2, baton_internal.system_identifier(), baton_internal.current_timeline(), $3)
+$$;
+comment on function baton_internal.begin_era(int, int, regclass) is 'notes that a log is written here from now on';
+
+-- Whether the era's positions, or its newest rows, know transaction ids that this server has not given yet. In the history that gave
+-- them this cannot be. Clones of one image, restored from each other's dump, may differ in nothing else.
+create function baton_internal.is_ahead(open_era baton_internal.outbox_eras)
+returns boolean
+language plpgsql volatile
+as $$
+declare
+    part regclass;
+    ahead boolean;
+begin
+    if exists (select from baton.consumer_groups g
+                cross join lateral baton_internal.position_of(g.group_id) p
+                 left join baton_internal.windows w on w.group_id = p.group_id and w.window_number = p.window_number and p.window_open
+                where g.outbox_id = open_era.outbox_id and p.era = open_era.era
+                  and pg_snapshot_xmax(coalesce(w.sight, p.seen)) > pg_snapshot_xmax(pg_current_snapshot())) then
+        return true;
+    end if;
+    for part in select p.relation from baton_internal.outbox_partitions p
+                 where p.outbox_id = open_era.outbox_id and p.opened_at is not null and p.archived_at is null
+                 order by p.first_id desc limit 2 loop
+        execute format($sql$
+            select coalesce(bool_or(n.xid >= pg_snapshot_xmax(pg_current_snapshot())), false)
+              from (select xid from %s where id > $1 and xid <> $2 order by id desc limit 100) n$sql$, part)
+           into ahead
+          using (select coalesce(max(e.last_id), 0) from baton_internal.outbox_eras e where e.outbox_id = open_era.outbox_id),
+                coalesce(pg_current_xact_id_if_assigned(), '0'::xid8);
+        if ahead then
+            return true;
+        end if;
+    end loop;
+    return false;
+end
+$$;
+comment on function baton_internal.is_ahead(baton_internal.outbox_eras) is 'whether an era knows transaction ids that are still to be given';
+
+-- Whether the ids of an era are of the history that goes on here: the same cluster and the table itself, not a copy out of a dump.
+create function baton_internal.is_of_this_history(open_era baton_internal.outbox_eras, relation regclass)
+returns boolean
+language plpgsql volatile
+as $$
+begin
+    return open_era.system_identifier = baton_internal.system_identifier() and open_era.relation_id = relation::oid
+           and not baton_internal.is_ahead(open_era);
+end
+$$;
+comment on function baton_internal.is_of_this_history(baton_internal.outbox_eras, regclass) is 'whether new transaction ids follow those of an era';
+
+-- Make a log at home where it was found. One session does it; others that publish meanwhile wait for it, once after a restore.
+create function baton_internal.settle_log(found_era baton_internal.outbox_eras, relation regclass)
+returns void
+language plpgsql
+as $$
+declare
+    here constant int := baton_internal.current_timeline();
+    last_restored bigint;
+begin
+    select e.* into found_era from baton_internal.outbox_eras e
+     where e.outbox_id = found_era.outbox_id and e.era = found_era.era for update;
+    if found_era.last_id is not null then
+        return;
+    elsif baton_internal.is_of_this_history(found_era, relation) then
+        -- The same files, restored to a point in time or promoted: ids go on from where the positions are. The era must not end: what
+        -- was prepared before is committed in it still.
+        update baton_internal.outbox_eras e set timeline = here, written_by = pg_current_xact_id()
+         where e.outbox_id = found_era.outbox_id and e.era = found_era.era and e.timeline <> here;
+        return;
+    end if;
+    -- an own row is one that this transaction wrote: the restored ones may happen to carry its id
+    execute format('select max(id) from %s where xid <> $1 or age(xmin) > 0', relation)
+       into last_restored using coalesce(pg_current_xact_id_if_assigned(), '0'::xid8);
+    update baton_internal.outbox_eras e set last_id = coalesce(last_restored, 0)
+     where e.outbox_id = found_era.outbox_id and e.era = found_era.era;
+    perform baton_internal.begin_era(found_era.outbox_id, found_era.era + 1, relation);
+    -- what came with the restore is on disk when this server's log is, whatever the old one's had come to
+    update baton_internal.windows w set flushed_at = pg_current_wal_insert_lsn()
+      from baton.consumer_groups g where g.group_id = w.group_id and g.outbox_id = found_era.outbox_id;
+    -- written down, not notified: whoever publishes first may want to prepare the transaction
+    perform baton_internal.record_action('end_era', relation::text, jsonb_build_object('era', found_era.era, 'last_id', last_restored));
+end
+$$;
+comment on function baton_internal.settle_log(baton_internal.outbox_eras, regclass) is 'ends the era of a log that came from another history';
+
+-- Compare the log's era with this cluster; end it when the log came from another history. True when it need not be asked
+-- again in this session: never by what this transaction itself has written, which may be rolled back, or prepared and then be.
 create function baton_internal.verify_era(relation regclass)
 returns boolean
 language plpgsql security definer
@@ -25,15 +125,14 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     checked constant text := 'baton_session.era_' || relation::oid;
-    here bigint;
-    current_era baton_internal.outbox_eras;
-    last_restored bigint;
+    open_era baton_internal.outbox_eras;
 begin
     if coalesce(current_setting(checked, true), '') <> '' then
         return true;
+    elsif pg_is_in_recovery() then
+        return false;  -- nothing can be published here, until a promotion begins another timeline
     end if;
-    here := baton_internal.system_identifier();
-    select e.* into current_era
+    select e.* into open_era
       from baton_internal.outbox_eras e join baton.outboxes o using (outbox_id)
      where o.relation = verify_era.relation and e.last_id is null;
     if not found then
@@ -41,26 +140,16 @@ begin
     elsif not baton_internal.is_complete(relation) then
         raise exception 'outbox % is being restored', relation
             using errcode = 'object_not_in_prerequisite_state', hint = 'try again when the restore is complete';
-    elsif current_era.system_identifier <> here then
-        -- one session does it; others that publish meanwhile wait for it, once after a restore
-        select e.* into current_era from baton_internal.outbox_eras e
-         where e.outbox_id = current_era.outbox_id and e.era = current_era.era for update;
-        if current_era.last_id is null and current_era.system_identifier <> here then
-            execute format('select max(id) from %s where xid <> $1', relation)
-               into last_restored using coalesce(pg_current_xact_id_if_assigned(), '0'::xid8);
-            update baton_internal.outbox_eras e set last_id = coalesce(last_restored, 0)
-             where e.outbox_id = current_era.outbox_id and e.era = current_era.era;
-            insert into baton_internal.outbox_eras (outbox_id, era, system_identifier)
-            values (current_era.outbox_id, current_era.era + 1, here);
-            perform baton_internal.alert('outbox_era_closed', relation::text,
-                                jsonb_build_object('era', current_era.era, 'last_id', last_restored));
-        end if;
-        return false;  -- the change may still be rolled back
+    elsif open_era.timeline <> baton_internal.current_timeline() or not baton_internal.is_of_this_history(open_era, relation) then
+        perform baton_internal.settle_log(open_era, relation);
+        return false;
+    elsif open_era.written_by = pg_current_xact_id_if_assigned() then
+        return false;
     end if;
-    perform set_config(checked, here::text, false);
+    perform set_config(checked, 'yes', false);
     return true;
 end
 $$;
-comment on function baton_internal.verify_era(regclass) is 'ends the era of a log that was restored into another cluster';
+comment on function baton_internal.verify_era(regclass) is 'ends the era of a log that was restored into another history';
 
 select baton_internal.declare_privileges('execute', '{baton_producer,baton_consumer,baton_relay,baton_operator}', '{verify_era}');

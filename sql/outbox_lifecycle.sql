@@ -78,8 +78,10 @@ begin
     if to_regnamespace(quote_ident(schema_name)) is null then
         raise exception 'there is no schema "%"', schema_name
             using errcode = 'invalid_schema_name', hint = format('create it first: create schema %I', schema_name);
+    elsif not has_schema_privilege(baton_internal.caller(), schema_name, 'create') then
+        raise exception 'permission denied for schema %', schema_name
+            using errcode = 'insufficient_privilege', hint = 'you need CREATE on the schema to make an outbox in it';
     end if;
-    perform baton_internal.check_schema_create(schema_name);
     if existing is not null then
         if if_not_exists and exists (select from baton.outboxes o where o.relation = existing) then
             return existing;
@@ -125,8 +127,7 @@ begin
            o.archive_for, o.idempotency_window, o.max_payload_bytes
       from jsonb_populate_record(null::baton.outboxes, options) o
     returning * into outbox;
-    insert into baton_internal.outbox_eras (outbox_id, era, system_identifier)
-    values (outbox.outbox_id, 1, baton_internal.system_identifier());
+    perform baton_internal.begin_era(outbox.outbox_id, 1, outbox.relation);
     perform baton_internal.add_partition(outbox), baton_internal.add_partition(outbox);
     update baton_internal.outbox_partitions p set opened_at = clock_timestamp() where p.outbox_id = outbox.outbox_id and p.first_id = 1;
     execute format('create trigger baton_doorbell after insert on %s for each statement execute function baton_internal.ring_doorbell()', full_name);

@@ -204,6 +204,7 @@ begin
     at.owner := owner;
     at.owner_epoch := at.owner_epoch + 1;
     at.owned_until := clock_timestamp() + lease;
+    at.owner_timeline := baton_internal.current_timeline();
     perform baton_internal.move_position(at);
     taken.epoch := at.owner_epoch;
     taken.held_until := at.owned_until;
@@ -229,7 +230,8 @@ end
 $$;
 comment on function baton_internal.take_group(text, text, interval) is 'gives a group to a relay alone, with a new epoch';
 
--- Lock the position and refuse an owner whose epoch is over.
+-- Lock the position and refuse an owner whose epoch is over. An owner behind a pooler may not have noticed that the server was replaced by
+-- a standby: what such an owner remembers of the position can lie ahead of what the standby had.
 create function baton_internal.check_owner(group_id int, epoch bigint)
 returns baton_internal.group_positions
 language plpgsql
@@ -237,11 +239,12 @@ as $$
 declare
     at constant baton_internal.group_positions := baton_internal.lock_position(group_id);
 begin
-    if at.owner is null or at.owner_epoch <> epoch then
+    if at.owner is null or at.owner_epoch <> epoch or at.owner_timeline <> baton_internal.current_timeline() then
         raise exception 'the relay has lost the consumer group'
             using errcode = 'BT001',
                   detail = format('epoch %s is over, the group is %s', epoch,
                                   case when at.group_id is null then 'gone' when at.owner is null then 'free'
+                                       when at.owner_epoch = epoch then 'on a promoted server'
                                        else format('worked by "%s" in epoch %s', at.owner, at.owner_epoch) end),
                   hint = 'take it again with baton_internal.take_group()';
     end if;

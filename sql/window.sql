@@ -39,6 +39,10 @@ begin
         w.sight := '9223372036854775807:9223372036854775807:';
     end if;
     w.flushed_at := pg_current_wal_insert_lsn();
+    if pg_snapshot_xmax(seen) > pg_snapshot_xmax(w.sight) then  -- remembered by a relay, or by a session, from before a restore
+        raise exception 'the position is ahead of the transaction ids of this server'
+            using errcode = 'object_not_in_prerequisite_state', hint = 'it is of another server or another time: connect again and take the group again';
+    end if;
     if pg_snapshot_xmax(w.sight) = pg_snapshot_xmax(seen)
        and not exists (select pg_snapshot_xip(seen) except select pg_snapshot_xip(w.sight)) then
         return null;  -- no transaction has ended since

@@ -2,51 +2,44 @@
 
 #include <gtest/gtest.h>
 
-#include <unistd.h>
-
 #include <sstream>
 
 #include "isolation/outbox_workload.hpp"
+#include "support/restores.hpp"
 
 using namespace baton;
 using namespace baton::test;
-
-namespace fs = std::filesystem;
 
 namespace {
 
 class OutboxRestore : public testing::TestWithParam<Form> {};
 
-// Dump one database and load it into another cluster's empty one, section by section, while somebody
-// maintains and polls it.
-void dump_and_restore(const std::string& from, const std::string& to) {
-    const fs::path file = fs::temp_directory_path() / ("baton-dump-" + std::to_string(::getpid()) + ".sql");
-    for (const std::string section : {"pre-data", "data", "post-data"}) {
-        const auto dump = run({.argv = {"pg_dump", "-d", from, "--section=" + section, "-f", file.string()},
-                               .account = {},
-                               .output = {},
-                               .working_directory = {},
-                               .environment = {}});
-        ASSERT_EQ(dump.exit_code, 0) << dump.output;
-        const auto restore =
-            run({.argv = {"psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", to, "-f", file.string()},
-                 .account = {},
-                 .output = {},
-                 .working_directory = {},
-                 .environment = {}});
-        ASSERT_EQ(restore.exit_code, 0) << restore.output;
-        if (section == "data") {
-            Connection db(to);
-            db.exec("select baton.run_maintenance()");
-            try {
-                db.exec("select baton.poll_outbox('done', 'too early')");
-                ADD_FAILURE() << "a log that is being restored was polled";
-            } catch (const SqlError& error) {
-                EXPECT_EQ(error.sqlstate(), "55000");
-            }
-        }
+// While the rows are there and the primary key is not, somebody maintains and polls the log.
+void expect_nobody_reads_yet(const std::string& url) {
+    Connection db(url);
+    db.exec("select baton.run_maintenance()");
+    try {
+        db.exec("select baton.poll_outbox('done', 'too early')");
+        ADD_FAILURE() << "a log that is being restored was polled";
+    } catch (const SqlError& error) {
+        EXPECT_EQ(error.sqlstate(), "55000");
     }
-    fs::remove(file);
+}
+
+// Dump a database with two settled events into a new database of another cluster.
+std::string restored_database(Cluster& old_cluster, Cluster& new_cluster) {
+    const auto from = old_cluster.fresh_database();
+    {
+        Connection db(from);
+        burn_transaction_ids(db, 10'000);  // the old cluster is far ahead of the new one
+        db.exec(
+            "select baton.create_outbox('events'); select baton.create_consumer_group('g', 'events', "
+            "'earliest'); insert into events (event_type) values ('a'), ('b')");
+        EXPECT_EQ(GroupReader(db, "g").drain(), "1,2");
+    }
+    const auto to = new_cluster.database_for_restore();
+    dump_and_restore(from, to);
+    return to;
 }
 
 std::string ids(Connection& db, const std::string& group) {
@@ -104,7 +97,9 @@ TEST_P(OutboxRestore, a_dump_restored_into_a_new_cluster_goes_on_where_each_grou
         db.exec("insert into events (event_type, partition_key) values ('e', 'k11')");
     }
     const auto to = new_cluster.database_for_restore();
-    dump_and_restore(from, to);
+    dump_and_restore(from, to, {.between = [&](const std::string& section) {
+                         if (section == "data") expect_nobody_reads_yet(to);
+                     }});
     {
         Connection publisher(to);  // publishes before anybody polls: these are of the new cluster
         publisher.exec(
@@ -143,6 +138,60 @@ TEST_P(OutboxRestore, a_dump_restored_into_a_new_cluster_goes_on_where_each_grou
     EXPECT_EQ(again.size(), 13u) << "the restored part can be read from its beginning";
 }
 
+TEST_P(OutboxRestore, a_session_whose_first_events_were_rolled_back_publishes_into_the_new_era) {
+    Cluster new_cluster(GetParam());
+    const auto to = restored_database(shared_cluster(GetParam()), new_cluster);
+    Connection publisher(to);
+    const std::string insert = "insert into events (event_type) values ('e');";
+    publisher.exec("begin;" + insert + insert + "rollback");
+    publisher.exec("begin; savepoint s;" + insert + insert + "rollback to s; commit");
+    publisher.exec("begin;" + insert + insert + "prepare transaction 'p'");
+    publisher.exec("rollback prepared 'p'");
+    publisher.exec(insert);
+    const auto expected = publisher.value("select max(id) from events");
+    Connection db(to);
+    EXPECT_EQ(GroupReader(db, "g").drain(), expected);
+}
+
+TEST_P(OutboxRestore, a_window_that_was_open_is_read_on_where_the_log_is_shorter) {
+    Cluster old_cluster(GetParam());
+    const auto from = old_cluster.fresh_database();
+    {
+        Connection db(from);
+        db.exec(
+            "select baton.create_outbox('events'); select baton.create_consumer_group('g', 'events', "
+            "'earliest'); insert into events (event_type) select 'e' from generate_series(1, 5)");
+        Connection admin(old_cluster.server().url());
+        for (int i = 0; i < 20; ++i)
+            admin.exec("select pg_logical_emit_message(true, 'long', ''), pg_switch_wal()");
+        EXPECT_EQ(GroupReader(db, "g").poll(2), "1,2");
+    }
+    Cluster new_cluster(GetParam());
+    const auto to = new_cluster.database_for_restore();
+    dump_and_restore(from, to);
+    Connection db(to);
+    EXPECT_EQ(
+        db.value("select bool_and(flushed_at > pg_current_wal_insert_lsn()) from baton_internal.windows"),
+        "t");
+    GroupReader reader(db, "g");
+    EXPECT_EQ(reader.drain(), "3,4,5");
+    db.exec("update baton_internal.pieces set leased_until = now() - interval '1 second'");
+    EXPECT_EQ(reader.drain(), "1,2");
+}
+
+TEST_P(OutboxRestore, a_restored_event_that_carries_the_id_of_the_first_transaction_here_stays_settled) {
+    Cluster new_cluster(GetParam());
+    const auto to = restored_database(shared_cluster(GetParam()), new_cluster);
+    Connection publisher(to);
+    const auto behind =
+        publisher.value("select min(xid)::text::bigint - pg_current_xact_id()::text::bigint from events");
+    burn_transaction_ids(publisher, std::stoi(behind) - 1);
+    publisher.exec("insert into events (event_type) values ('e')");
+    ASSERT_EQ(publisher.value("select count(distinct xid) from events"), "1") << "the ids did not meet";
+    Connection db(to);
+    EXPECT_EQ(GroupReader(db, "g").drain(), "3");
+}
+
 TEST_P(OutboxRestore, a_promoted_standby_goes_on_without_loss) {
     Cluster primary(Cluster::Options{
         GetParam(), true, {"wal_level = replica", "max_wal_senders = 5", "hot_standby = on"}});
@@ -156,18 +205,11 @@ TEST_P(OutboxRestore, a_promoted_standby_goes_on_without_loss) {
     workload.consume({.group = "g", .number = 1}, journal);
     workload.write(std::chrono::seconds(2));
     // half of it is read, then the primary dies
-    const auto lsn = Connection(url).value("select pg_current_wal_flush_lsn()");
-    Connection replica(standby.server().url());
-    wait_until("the standby has caught up",
-               [&] { return replica.value("select pg_last_wal_replay_lsn() >= $1::pg_lsn", {lsn}) == "t"; });
     workload.drain();
-    const auto end = Connection(url).value("select pg_current_wal_flush_lsn()");
-    wait_until("the standby has caught up",
-               [&] { return replica.value("select pg_last_wal_replay_lsn() >= $1::pg_lsn", {end}) == "t"; });
     const auto committed = workload.committed();
+    wait_for_replay(primary, standby);
     primary.server().kill_hard();
-    replica.exec("select pg_promote()");
-    wait_until("the standby is promoted", [&] { return replica.value("select pg_is_in_recovery()") == "f"; });
+    promote(standby);
     const auto database = url.substr(url.find("dbname=") + 7);
     Connection db(standby.server().url(database));
     db.exec(

@@ -45,6 +45,33 @@ std::size_t Journal::moment() const {
     return settled_.size();
 }
 
+std::string GroupReader::poll(int batch) {
+    const auto rows =
+        db_.query("select id, lease_token from baton.poll_outbox($1, 'reader', $2)", {group_, batch});
+    std::string ids;
+    last_id_.clear();
+    for (int row = 0; row < rows.rows(); ++row) {
+        last_id_ = rows.text(row, 0);
+        token_ = rows.text(row, 1);
+        ids += (row > 0 ? "," : "") + last_id_;
+    }
+    return ids;
+}
+
+void GroupReader::settle() {
+    if (!last_id_.empty())
+        db_.query("select baton.commit_offset($1, 'reader', $2, $3)", {group_, last_id_, token_});
+}
+
+std::string GroupReader::drain() {
+    std::string all;
+    for (std::string ids = poll(); !ids.empty(); ids = poll()) {
+        settle();
+        all += (all.empty() ? "" : ",") + ids;
+    }
+    return all;
+}
+
 Journal::Verdict Journal::compare(const std::map<std::string, std::string>& committed) const {
     const std::lock_guard lock(mutex_);
     Verdict verdict;

@@ -51,6 +51,23 @@ class Journal {
     std::size_t revived_ = 0;
 };
 
+// One consumer of a group, step by step.
+class GroupReader {
+  public:
+    GroupReader(Connection& db, std::string group) : db_(db), group_(std::move(group)) {}
+    // Lease up to that many events; returns their ids in the order of delivery: "4,5,6".
+    std::string poll(int batch = 1000);
+    // Settle what the last poll gave.
+    void settle();
+    // Poll and settle until nothing comes; returns all ids.
+    std::string drain();
+
+  private:
+    Connection& db_;
+    std::string group_;
+    std::string last_id_, token_;
+};
+
 struct Member {
     std::string group;
     int number = 0;

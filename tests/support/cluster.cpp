@@ -16,6 +16,10 @@ namespace baton::test {
 
 namespace {
 
+const std::vector<std::string> common_settings{"fsync = off", "max_prepared_transactions = 20",
+                                               "max_connections = 200", "shared_buffers = '64MB'",
+                                               "max_wal_size = '1GB'"};
+
 fs::path make_folder() {
     std::string pattern = (fs::temp_directory_path() / "baton-test-XXXXXX").string();
     if (::mkdtemp(pattern.data()) == nullptr)
@@ -45,9 +49,7 @@ Cluster::Cluster(Options options) : options_(std::move(options)) {
     ::setenv("BATON_SHARE", (build_folder() / "share/baton").c_str(), 0);
     ::setenv("BATON_MODULE", (build_folder() / "lib/baton.so").c_str(), 0);
     auto settings = options_.settings;
-    settings.insert(settings.begin(),
-                    {"fsync = off", "max_prepared_transactions = 20", "max_connections = 200",
-                     "shared_buffers = '64MB'", "max_wal_size = '1GB'"});
+    settings.insert(settings.begin(), common_settings.begin(), common_settings.end());
     server_ = std::make_unique<postgres::LocalServer>(postgres::LocalServer::Options{
         make_folder(), 0, options_.form == Form::extension, options_.preload, settings});
     server_->create();
@@ -130,23 +132,33 @@ std::string Cluster::database_for_restore() {
     return url;
 }
 
-Cluster Cluster::make_standby() {
+Cluster Cluster::make_sibling() {
+    auto settings = options_.settings;
+    settings.insert(settings.begin(), common_settings.begin(), common_settings.end());
     auto server = std::make_unique<postgres::LocalServer>(postgres::LocalServer::Options{
-        make_folder(), 0, options_.form == Form::extension, options_.preload, options_.settings});
+        make_folder(), 0, options_.form == Form::extension, options_.preload, settings});
     server->create();
-    const fs::path data = server->folder() / "data";
-    fs::remove_all(data);
-    const auto copied =
-        run({.argv = {"pg_basebackup", "-d", server_->url(), "-D", data.string(), "-R", "-c", "fast"},
-             .account = ::geteuid() == 0 ? find_account("postgres") : std::nullopt,
-             .output = {},
-             .working_directory = {},
-             .environment = {}});
-    if (copied.exit_code != 0) throw Error("no standby: " + copied.output);
-    std::ofstream(data / "postgresql.conf", std::ios::app)
-        << "unix_socket_directories = '" << server->folder().string() << "'\n";
-    server->start();
     return Cluster(options_, std::move(server));
+}
+
+Cluster Cluster::copy(const std::vector<std::string>& more_arguments) {
+    Cluster made = make_sibling();
+    const fs::path data = made.server().folder() / "data";
+    fs::remove_all(data);
+    std::vector<std::string> argv{"pg_basebackup", "-d", server_->url(), "-D", data.string(), "-c", "fast"};
+    argv.insert(argv.end(), more_arguments.begin(), more_arguments.end());
+    const auto copied =
+        run({.argv = argv, .account = ::geteuid() == 0 ? find_account("postgres") : std::nullopt});
+    if (copied.exit_code != 0) throw Error("the files could not be copied: " + copied.output);
+    std::ofstream(data / "postgresql.conf", std::ios::app)
+        << "unix_socket_directories = '" << made.server().folder().string() << "'\n";
+    return made;
+}
+
+Cluster Cluster::make_standby() {
+    Cluster standby = copy({"-R"});
+    standby.server().start();
+    return standby;
 }
 
 Cluster& shared_cluster(Form form) {

@@ -46,6 +46,11 @@ class Cluster {
     std::string database_for_restore();
     // A hot standby that streams from this server.
     Cluster make_standby();
+    // A copy of this server's files as they are now, not started yet. Started, it is a clone: the same
+    // identity and timeline, and a life of its own. See support/restores.hpp for what else can become of it.
+    Cluster copy_files() { return copy({}); }
+    // A new, empty server with the same settings, not started yet.
+    Cluster make_sibling();
 
     // Let the server go on after this object; returns its folder.
     std::filesystem::path leave_running();
@@ -57,6 +62,7 @@ class Cluster {
     Cluster(Options options, std::unique_ptr<postgres::LocalServer> server)
         : options_(std::move(options)), server_(std::move(server)) {}
     void make_template();
+    Cluster copy(const std::vector<std::string>& more_arguments);
 
     Options options_;
     bool owned_ = true;
