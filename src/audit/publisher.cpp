@@ -92,7 +92,7 @@ void Publisher::publish(relay::Sink& sink, const std::vector<Letter>& letters) {
             const auto found = std::find_if(
                 waiting.begin(), waiting.end(),
                 [&delivery](const Message& message) { return message.ticket == delivery.ticket; });
-            if (delivery.verdict == relay::Verdict::retry) {
+            if (delivery.verdict != relay::Verdict::delivered) {
                 again.push_back(std::move(*found));
             } else {
                 const std::lock_guard lock(mutex_);

@@ -41,6 +41,10 @@ void read_poison(const Settings& failure, bool broker, relay::Policy& policy) {
         return;
     }
     policy.attempts = static_cast<unsigned>(positive(failure, "attempts", policy.attempts));
+    const auto limit = failure.number("give_up_limit", policy.give_up_limit);
+    if (limit < 0 || limit > std::numeric_limits<int>::max())
+        failure.refuse("give_up_limit", "must be 0 (no limit) or a number of events");
+    policy.give_up_limit = static_cast<unsigned>(limit);
     const std::string poison = one_of(failure, "on_poison", "park", {"park", "block_key", "halt"});
     policy.on_poison = poison == "park"        ? relay::OnPoison::park
                        : poison == "block_key" ? relay::OnPoison::block_key

@@ -13,6 +13,7 @@
 //   [failure]  attempts, backoff, backoff_limit           in a row, before an event is parked
 //              max_attempts, retry_base, retry_limit      of a parked event, before it is dead
 //              breaker_threshold, breaker_backoff, breaker_limit
+//              give_up_limit                              events in a row, before none is given up any more
 //              on_poison = "park" | "block_key" | "halt"
 //              of a broker: backoff, breaker_..., on_poison = "retry" | "halt"; nothing is ever parked
 //   [limits]   max_in_flight, max_bytes, rate, drain

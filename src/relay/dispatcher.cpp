@@ -33,7 +33,8 @@ Dispatcher::Dispatcher(Sink& sink, Checkpoint& checkpoint, Transformer transform
       tracking_(one_per_key_),
       lanes_(one_per_key_),
       breaker_(policy.breaker_threshold, policy.breaker),
-      rate_(policy.rate) {}
+      rate_(policy.rate),
+      blame_({policy.attempts, policy.give_up_limit, policy.on_poison == OnPoison::retry}) {}
 
 void Dispatcher::add(BatchPtr batch) {
     Work work;
@@ -64,12 +65,13 @@ std::size_t Dispatcher::waiting() const {
     return count;
 }
 
-std::string Dispatcher::trouble() const {
+Trouble Dispatcher::trouble() const {
+    if (blame_.streak().full()) return {blame_.streak().words(), Fault::event};
     const auto silence = now_ - heard_at_;
     if (!trouble_.empty() || silence < 1s) return trouble_;
     std::string words = sink_.trouble();
     if (words.empty() && silence >= 10s) words = "the sink has not answered for more than 10 s";
-    return words;
+    return {std::move(words), Fault::moment};
 }
 
 std::optional<Time> Dispatcher::next_timer() const {
@@ -124,7 +126,7 @@ void Dispatcher::fill_from_lanes(Time now) {
         while (lanes_.can_send(*lane) && !lane->waiting.empty() && room(now)) {
             const Ref ref = lane->waiting.front();
             lane->waiting.pop_front();
-            launch(ref, lane);
+            launch(ref, lane, now);
         }
         lanes_.offer(name, now);
         if (outgoing_.size() >= preferred_batch_) send();
@@ -166,28 +168,34 @@ void Dispatcher::route(Ref ref, Time now) {
         if (!its.waiting.empty() || now < its.not_before || !lanes_.can_send(its)) {
             its.waiting.push_back(ref);
         } else {
-            launch(ref, &its);
+            launch(ref, &its, now);
             if (its.flying == 0) lanes_.offer(name, now);
         }
     } else {
-        launch(ref, nullptr);
+        launch(ref, nullptr, now);
     }
 }
 
-void Dispatcher::launch(Ref ref, Lane* lane) {
+void Dispatcher::launch(Ref ref, Lane* lane, Time now) {
     if (held(ref)) return fail(ref, {}, Failure::Kind::blocked);
     Slot& it = slot(ref);
-    if (it.tries++ == 0) it.progress = progress_;
-    if (!render(ref)) return;
+    blame_.sent(it.record);
+    if (const std::string error = render(ref); !error.empty()) {
+        refuse(ref, error, now);
+        std::string room;
+        if (lane == nullptr && tracking_) lanes_.offer(lane_of(ref, room), now);
+        return;
+    }
+    if (it.state == State::done) return;
     rate_.sent();
     breaker_.sent();
     it.state = State::flying;
     if (lane != nullptr) ++lane->flying;
 }
 
-// Make the event's messages, apart from those that were delivered before; false when there is nothing to
-// send.
-bool Dispatcher::render(Ref ref) {
+// Make the event's messages, apart from those that were delivered before. Returns why it cannot be sent, or
+// nothing; it is done when there is nothing to send.
+std::string Dispatcher::render(Ref ref) {
     Slot& it = slot(ref);
     const std::size_t first = outgoing_.size();
     std::string error;
@@ -210,14 +218,28 @@ bool Dispatcher::render(Ref ref) {
         ++kept;
     }
     outgoing_.shorten(error.empty() ? kept : first);
-    if (!error.empty()) {
-        fail(ref, error, Failure::Kind::dead);
-        return false;
-    }
+    if (!error.empty()) return error;
     it.parts = static_cast<std::uint16_t>(kept - first);
     in_flight_ += it.parts;
     if (it.parts == 0) it.state = State::done;
-    return it.parts > 0;
+    return {};
+}
+
+// Judge an event that cannot be made into messages.
+void Dispatcher::refuse(Ref ref, const std::string& error, Time now) {
+    // Only other settings help, and they make a new pipeline.
+    if (policy_.on_poison == OnPoison::retry)
+        throw Halted("message " + std::string(event(ref).source_id) + " cannot be sent: " + error,
+                     "mend the sink's settings");
+    Slot& it = slot(ref);
+    it.fault = Fault::event;
+    it.refusal = std::make_unique<Refusal>(Refusal{error, {}});
+    if (blame_.streak().full()) {
+        breaker_.sent();
+        breaker_.failed(now, random_);
+        if (!tracking_) start_tracking();
+    }
+    judge(ref, now);
 }
 
 void Dispatcher::send() {
@@ -233,78 +255,86 @@ void Dispatcher::take(const Delivery& delivery, Time now) {
     --in_flight_;
     --it.parts;
     if (delivery.verdict == Verdict::delivered) {
-        ++progress_;
+        blame_.delivered();
         if (breaker_.delivered()) {
-            ++outages_;
+            blame_.outage_is_over();
             lanes_.welcome_back(now);
         }
-        if (!trouble_.empty()) trouble_.clear();
+        if (!trouble_.empty()) trouble_ = {};
         if (part < 64) it.delivered_parts |= 1ULL << part;
     } else {
-        it.failed = true;
-        it.refusal = std::make_unique<Refusal>(Refusal{delivery.error, {}});
-        if (delivery.verdict == Verdict::rejected) {
-            it.rejected = policy_.on_poison != OnPoison::retry;
-            if (!it.rejected) trouble_ = delivery.error;
-            breaker_.rejected();
-        } else {
-            it.refusal->retry_after = delivery.retry_after;
-            trouble_ = delivery.error;
-            breaker_.failed(now, random_);
-        }
+        note_failure(it, delivery, now);
     }
     if (it.parts == 0) landed(ref, now);
+}
+
+void Dispatcher::note_failure(Slot& it, const Delivery& delivery, Time now) {
+    const bool rejected = delivery.verdict == Verdict::rejected;
+    const Fault fault = delivery.verdict == Verdict::shut                      ? Fault::destination
+                        : rejected && policy_.on_poison != OnPoison::retry ? Fault::event
+                                                                               : Fault::moment;
+    if (!it.fault || *it.fault <= fault) {
+        it.fault = fault;
+        it.refusal = std::make_unique<Refusal>(Refusal{delivery.error, delivery.retry_after});
+    }
+    if (fault != Fault::event) trouble_ = {delivery.error, fault};
+    if (rejected && !blame_.streak().full())
+        breaker_.rejected();
+    else
+        breaker_.failed(now, random_);
 }
 
 // All messages of an event have come back.
 void Dispatcher::landed(Ref ref, Time now) {
     Slot& it = slot(ref);
-    if (it.failed && !it.rejected && !tracking_) start_tracking();
+    const bool may_wait = it.fault && (*it.fault != Fault::event || blame_.streak().full());
+    if (may_wait && !tracking_) start_tracking();
     std::string room;
-    const std::string_view name = tracking_ || it.failed ? lane_of(ref, room) : std::string_view();
+    const std::string_view name = tracking_ ? lane_of(ref, room) : std::string_view();
     if (tracking_) {
         Lane* its = lanes_.find(name);
         if (its != nullptr && its->flying > 0) --its->flying;
     }
-    if (!it.failed) {
+    if (it.fault) {
+        judge(ref, now);
+    } else {
         it.state = State::done;
         std::string().swap(it.storage);
         ++counts_.delivered;
         if (on_delivered_) on_delivered_(event(ref));
-    } else if (it.rejected) {
-        fail(ref, it.refusal->error, Failure::Kind::dead);
-    } else if (held(ref)) {
-        fail(ref, {}, Failure::Kind::blocked);
-    } else {
-        retry(ref, name, now);
     }
     if (tracking_) lanes_.offer(name, now);
 }
 
-// Let it go first in its lane again, after a while; or give up for now.
-void Dispatcher::retry(Ref ref, std::string_view name, Time now) {
+// Decide what becomes of an event that did not get through.
+void Dispatcher::judge(Ref ref, Time now) {
+    Slot& it = slot(ref);
+    const Fault fault = *std::exchange(it.fault, std::nullopt);
+    std::string room;
+    const std::string_view name = lane_of(ref, room);
+    const Lane* its = lanes_.find(name);
+    const bool first = its == nullptr || its->waiting.empty() || ref < its->waiting.front();
+    Ruling ruling = blame_.judge(it.record, fault, first);
+    if (ruling == Ruling::bury) return fail(ref, it.refusal->error, Failure::Kind::dead);
+    if (held(ref)) return fail(ref, {}, Failure::Kind::blocked);
+    if (ruling == Ruling::ask_sink)
+        ruling = alone(ref, name) && sink_answers() ? blame_.sink_is_up() : Ruling::await_sink;
+    if (ruling == Ruling::park) return fail(ref, it.refusal->error, Failure::Kind::retry);
+    await_turn(ref, name, now, ruling);
+}
+
+// Let it go first in its lane again, after a while.
+void Dispatcher::await_turn(Ref ref, std::string_view name, Time now, Ruling ruling) {
     Slot& it = slot(ref);
     it.state = State::waiting;
-    it.failed = false;
     ++counts_.retried;
-    // How often it was tried before the sink was back says nothing about how long it should wait now.
-    if (std::exchange(it.outage, outages_) != outages_) it.tries = 1;
     Lane& its = lanes_.make(name);
-    // Those behind a failed one fail with it: that is not their fault either.
-    const bool to_count = progress_ != it.progress && (its.waiting.empty() || ref < its.waiting.front());
-    if (to_count) ++it.attempts;
-    its.when_back = to_count ? std::nullopt : std::optional(now + it.refusal->retry_after.value_or(0ms));
-    it.progress = progress_;
-    const auto to_blame = [&] {
-        return it.attempts >= policy_.attempts ||
-               (it.tries >= policy_.attempts && alone(ref, name) && sink_answers());
-    };
-    if (policy_.on_poison != OnPoison::retry && to_blame())
-        return fail(ref, it.refusal->error, Failure::Kind::retry);
+    const auto at_least = it.refusal->retry_after.value_or(0ms);
+    its.when_back = ruling == Ruling::wait ? std::nullopt : std::optional(now + at_least);
     its.waiting.insert(ref);
-    its.failed = its.flying > 0;
-    const auto pause = policy_.backoff.delay(it.tries, random_);
-    its.not_before = std::max(its.not_before, now + std::max(pause, it.refusal->retry_after.value_or(0ms)));
+    its.failed = true;
+    const auto pause = policy_.backoff.delay(it.record.tries, random_);
+    its.not_before = std::max(its.not_before, now + std::max(pause, at_least));
 }
 
 // Whether only this event, and those that wait behind it, are there to be sent.
@@ -336,10 +366,6 @@ void Dispatcher::fail(Ref ref, std::string error, Failure::Kind kind) {
     if (kind == Failure::Kind::dead && policy_.on_poison == OnPoison::halt)
         throw Halted("event " + std::string(failed.source_id) + " cannot be delivered: " + error,
                      "mend it or its destination, or set on_poison to park or block_key");
-    // It could not even be made into a message. Only other settings help, and they make a new pipeline.
-    if (policy_.on_poison == OnPoison::retry)
-        throw Halted("message " + std::string(failed.source_id) + " cannot be sent: " + error,
-                     "mend the sink's settings");
     Slot& it = slot(ref);
     it.state = State::done;
     std::string().swap(it.storage);
@@ -351,7 +377,10 @@ void Dispatcher::fail(Ref ref, std::string error, Failure::Kind kind) {
     ++(kind == Failure::Kind::dead    ? counts_.dead
        : kind == Failure::Kind::retry ? counts_.parked
                                       : counts_.blocked);
-    if (on_failure_ && kind != Failure::Kind::blocked) on_failure_(noted);
+    if (kind != Failure::Kind::blocked) {
+        blame_.gave_up(noted.error);
+        if (on_failure_) on_failure_(noted);
+    }
     const bool holds = kind != Failure::Kind::dead || policy_.on_poison == OnPoison::block_key;
     if (keyed(ref) && holds) hold_back(ref);
 }

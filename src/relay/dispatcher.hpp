@@ -2,16 +2,15 @@
 // Carries batches through a sink: sends in order of keys, keeps a bounded number in flight, tries again what
 // failed for now, and settles each batch from its beginning.
 //
-// Keys. While nothing fails and the sink keeps order by itself, messages are sent as they come. Otherwise the
-// messages of one key wait in a lane: one flies at a time (or several, where the sink lets a failure take the
-// later ones with it), and a failed one goes first again. Attempts. An attempt counts against an event only
-// when the sink took something else meanwhile: a sink that takes nothing is down, and that is no event's
-// fault. When nothing but that event and its key is there to be sent, nothing else can show whether the sink
-// is up; so after the same number of tries the sink itself is asked (Sink::check), and where it answers the
-// event is to blame. An event that used up its attempts is parked; in an ordered group those of its key
-// behind it too. Circuit breaker. After several failures in a row nothing is sent for a while, then one
-// message as a probe. Once something is delivered again, the keys that waited for nothing but the sink go on
-// at once: their backoff would only let the position stand still while others go ahead.
+// Keys.      While nothing fails and the sink keeps order by itself, messages are sent as they come. Otherwise
+//            the messages of one key wait in a lane: one flies at a time (or several, where the sink lets a
+//            failure take the later ones with it), and a failed one goes first again.
+// Blame.     What becomes of an event whose messages came back is ruled by relay/blame.hpp, a table of whose
+//            fault it is. An event that is given up is parked; in an ordered group those of its key behind
+//            it too.
+// Breaker.   After several failures in a row nothing is sent for a while, then one message as a probe. Once
+//            something is delivered again, the keys that waited for nothing but the sink go on at once:
+//            their backoff would only let the position stand still while others go ahead.
 //
 // One thread. Time comes in as an argument, so that tests need not wait.
 
@@ -19,6 +18,7 @@
 #include <random>
 
 #include "baton/error.hpp"
+#include "relay/blame.hpp"
 #include "relay/breaker.hpp"
 #include "relay/io.hpp"
 #include "relay/lanes.hpp"
@@ -32,6 +32,7 @@ enum class OnPoison { park, block_key, halt, retry };
 struct Policy {
     std::size_t max_in_flight = 10000;
     unsigned attempts = 8;            // in a row, before an event is parked
+    unsigned give_up_limit = 20;      // events given up in a row, before none is any more; 0: no limit
     Backoff backoff;                  // between them
     unsigned breaker_threshold = 10;  // failures in a row that open the circuit
     Backoff breaker{milliseconds(500), milliseconds(30000)};
@@ -61,6 +62,15 @@ struct Counts {
     std::uint64_t blocked = 0;
 };
 
+// What hinders a pipeline: what the sink said when it gave messages back, or what it says for itself while it
+// keeps them. With Fault::event the pipeline is stopped: so many events were rejected in a row that it cannot
+// be the events.
+struct Trouble {
+    std::string words;
+    Fault fault = Fault::moment;
+    bool empty() const { return words.empty(); }
+};
+
 class Dispatcher {
   public:
     using Clock = std::chrono::steady_clock;
@@ -85,9 +95,11 @@ class Dispatcher {
     // When step() has something to do again, if nothing comes from outside.
     std::optional<Time> next_timer() const;
     const Counts& counts() const { return counts_; }
-    // Why nothing gets through now: what the sink said when it gave messages back, or what it says for itself
-    // while it keeps them. Empty when all is well.
-    std::string trouble() const;
+    // Why nothing gets through now, and whose fault it is; empty when all is well.
+    Trouble trouble() const;
+    // Events that were given up in a row, also in the session before.
+    const Streak& streak() const { return blame_.streak(); }
+    void resume(const Streak& streak) { blame_.resume(streak); }
     bool circuit_open() const { return breaker_.open(); }
 
     void on_failure(OnFailure handler) { on_failure_ = std::move(handler); }
@@ -102,13 +114,9 @@ class Dispatcher {
     struct Slot {
         State state = State::waiting;
         std::uint16_t parts = 0;            // messages of it that are in flight
-        std::uint16_t attempts = 0;         // that count against it
-        std::uint16_t tries = 0;            // that were made since the sink was back last
-        bool failed = false;                // one of its messages came back
-        bool rejected = false;              // ... for good
-        std::uint32_t outage = 0;           // how many there had been when it failed last
+        std::optional<Fault> fault;         // why one of its messages came back
         std::uint64_t delivered_parts = 0;  // a bit for each message that need not be sent again
-        std::uint64_t progress = 0;         // how much was delivered when it failed last
+        Record record;
         std::string storage;                // of a body that is not the payload itself
         std::unique_ptr<Refusal> refusal;   // what the sink said last
     };
@@ -141,13 +149,16 @@ class Dispatcher {
     void fill_from_batches(Time now);
     void enter_batch(const Batch& batch);
     void route(Ref ref, Time now);
-    void launch(Ref ref, Lane* lane);
-    bool render(Ref ref);
+    void launch(Ref ref, Lane* lane, Time now);
+    std::string render(Ref ref);
     void send();
 
     void take(const Delivery& delivery, Time now);
+    void note_failure(Slot& slot, const Delivery& delivery, Time now);
     void landed(Ref ref, Time now);
-    void retry(Ref ref, std::string_view name, Time now);
+    void judge(Ref ref, Time now);
+    void await_turn(Ref ref, std::string_view name, Time now, Ruling ruling);
+    void refuse(Ref ref, const std::string& error, Time now);
     bool alone(Ref ref, std::string_view name);
     bool sink_answers();
     void fail(Ref ref, std::string error, Failure::Kind kind);
@@ -186,9 +197,8 @@ class Dispatcher {
 
     Breaker breaker_;
     RateLimit rate_;
-    std::uint64_t progress_ = 0;  // messages delivered
-    std::uint32_t outages_ = 0;   // that are over
-    std::string trouble_;
+    Blame blame_;
+    Trouble trouble_;
     Counts counts_;
     OnFailure on_failure_;
     OnDelivered on_delivered_;

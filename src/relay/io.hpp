@@ -90,7 +90,8 @@ class Feed : public Source, public Checkpoint {};
 enum class Verdict {
     delivered,  // acknowledged at the broker's durable level
     retry,      // not taken, may be taken later: unreachable, throttled, no leader
-    rejected,   // will never be taken: too large, unknown topic, not authorised, malformed
+    shut,       // nothing like it is taken until somebody mends that: login or right refused, no such topic
+    rejected,   // will never be taken, for its own sake: too large, malformed
 };
 
 struct Delivery {
@@ -101,7 +102,8 @@ struct Delivery {
 };
 
 struct SinkTraits {
-    // A message that fails takes every later one of its key with it, so many of one key may be in flight.
+    // A message that fails takes every later one of its key and destination with it, so many of one key may be
+    // in flight.
     bool keeps_order_after_failure = false;
     // It rejects nothing that comes from a broker: what it cannot take for its content, it keeps as a dead
     // letter, and everything else it tries again.

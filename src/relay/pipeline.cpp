@@ -47,6 +47,7 @@ Counts sum(const Counts& a, const Counts& b) {
 Pipeline::Pipeline(PipelineParts parts) : parts_(std::move(parts)) {
     status_.name = parts_.name;
     status_.group = parts_.group;
+    streak_ = Streak(parts_.policy.give_up_limit);
 }
 
 Pipeline::~Pipeline() {
@@ -132,6 +133,7 @@ bool Pipeline::hold_session() {
     // The sink goes before the batches that its messages look into.
     std::unique_ptr<Sink> sink = parts_.open_sink();
     Dispatcher dispatcher(*sink, *session.feed, parts_.transformer, parts_.policy, session.feed->ordered());
+    dispatcher.resume(streak_);
     dispatcher.on_failure(parts_.on_failure);
     dispatcher.on_delivered(parts_.on_delivered);
     {
@@ -160,9 +162,10 @@ bool Pipeline::hold_session() {
         session_ = nullptr;
         before_ = sum(before_, dispatcher.counts());
         read_before_ += session.read;
+        streak_ = dispatcher.streak();
         status_.in_flight = status_.buffered = status_.buffered_bytes = 0;
         status_.trouble.clear();
-        trouble_told_ = false;
+        trouble_told_.reset();
     }
     sink.reset();
     if (failure) std::rethrow_exception(failure);
@@ -271,7 +274,9 @@ void Pipeline::publish(const Session& session, const Dispatcher& dispatcher) {
         status_.buffered = dispatcher.waiting();
         status_.buffered_bytes = dispatcher.bytes() + session.queued_bytes;
         status_.circuit_open = dispatcher.circuit_open();
-        status_.trouble = dispatcher.trouble();
+        Trouble trouble = dispatcher.trouble();
+        status_.trouble = std::move(trouble.words);
+        status_.fault = trouble.fault;
         if (status_.trouble.empty()) status_.trouble = session.feed->trouble();
     }
     watch_trouble(Clock::now());
@@ -280,11 +285,14 @@ void Pipeline::publish(const Session& session, const Dispatcher& dispatcher) {
 void Pipeline::watch_trouble(Clock::time_point now) {
     if (status_.trouble.empty()) {
         troubled_since_.reset();
-        if (!std::exchange(trouble_told_, false)) return;
+        if (!std::exchange(trouble_told_, std::nullopt)) return;
     } else {
         if (!troubled_since_) troubled_since_ = now;
-        if (trouble_told_ || now - *troubled_since_ < 1s) return;
-        trouble_told_ = true;
+        if (now - *troubled_since_ < 1s) return;
+        if (trouble_told_ && trouble_told_->fault == status_.fault &&
+            now - trouble_told_->at < parts_.trouble_interval)
+            return;
+        trouble_told_ = {now, status_.fault};
     }
     if (parts_.on_trouble) parts_.on_trouble(status());
 }

@@ -32,7 +32,8 @@ struct PipelineStatus {
     std::size_t buffered = 0;  // events read and not settled
     std::size_t buffered_bytes = 0;
     bool circuit_open = false;
-    std::string trouble;  // what hinders the sink
+    std::string trouble;          // what hinders it; empty when all is well
+    Fault fault = Fault::moment;  // whose fault that is; with Fault::event it is stopped, see relay/blame.hpp
 };
 
 struct PipelineParts {
@@ -47,9 +48,11 @@ struct PipelineParts {
     std::size_t max_bytes = 32 << 20;     // of events read and not settled
     milliseconds standby_interval{2000};  // how often it is tried to take over
     milliseconds drain_limit{10000};
+    milliseconds trouble_interval{600000};
     Backoff reconnect{milliseconds(200), milliseconds(15000)};
     std::function<void(const PipelineStatus&)> on_state;  // once per change of state
-    // Once when nothing got through for a second, and status.trouble says why; once when it is over.
+    // When nothing got through for a second, and status.trouble says why; again when it becomes another's
+    // fault, and every `trouble_interval`; once when it is over.
     std::function<void(const PipelineStatus&)> on_trouble;
     Dispatcher::OnFailure on_failure;
     Dispatcher::OnDelivered on_delivered;
@@ -97,8 +100,13 @@ class Pipeline {
     Counts before_;  // of earlier sessions
     std::uint64_t read_before_ = 0;
     Session* session_ = nullptr;
+    Streak streak_;  // at the end of the last session
     std::optional<Clock::time_point> troubled_since_;
-    bool trouble_told_ = false;
+    struct Told {
+        Clock::time_point at;
+        Fault fault;
+    };
+    std::optional<Told> trouble_told_;
     std::mt19937_64 random_{std::random_device{}()};
 };
 

@@ -75,6 +75,37 @@ HttpComposer read_composer(const relay::Settings& settings) {
     }
 }
 
+// Whose fault an answer is. Redirects are not followed, so an endpoint that has moved takes nothing.
+Verdict verdict_on(const HttpResponse& response) {
+    const long status = response.status;
+    if (status == 0) {
+        using Hopeless = HttpResponse::Hopeless;
+        if (response.hopeless == Hopeless::no) return Verdict::retry;
+        return response.hopeless == Hopeless::bad_url ? Verdict::rejected : Verdict::shut;
+    }
+    if (status >= 200 && status < 300) return Verdict::delivered;
+    if (status >= 300 && status < 400) return Verdict::shut;
+    switch (status) {
+        case 401:  // who are you?
+        case 402:
+        case 403:
+        case 404:
+        case 405:  // no POST here
+        case 407:
+        case 410:  // gone for good
+        case 421:
+        case 426:
+        case 451:
+            return Verdict::shut;
+        case 408:
+        case 425:
+        case 429:
+            return Verdict::retry;
+        default:
+            return status >= 500 ? Verdict::retry : Verdict::rejected;
+    }
+}
+
 class HttpSink final : public relay::Sink {
   public:
     HttpSink(HttpSettings settings, HttpOptions options, HttpComposer composer)
@@ -168,12 +199,7 @@ void HttpSink::take(HttpResponse response) {
     std::vector<HttpMessage> group = std::move(found->second);
     flying_.erase(found);
     const long status = response.status;
-    Verdict verdict = Verdict::rejected;
-    if (status >= 200 && status < 300)
-        verdict = Verdict::delivered;
-    else if (status == 0 ? !response.hopeless
-                         : status == 408 || status == 425 || status == 429 || status >= 500)
-        verdict = Verdict::retry;
+    const Verdict verdict = verdict_on(response);
     std::string words;
     if (verdict != Verdict::delivered) {
         words = status == 0 ? response.error : "HTTP " + std::to_string(status);
@@ -186,7 +212,8 @@ void HttpSink::take(HttpResponse response) {
         }
         return;
     }
-    const auto retry_after = verdict == Verdict::retry ? response.retry_after : std::nullopt;
+    const bool comes_again = verdict == Verdict::retry || verdict == Verdict::shut;
+    const auto retry_after = comes_again ? response.retry_after : std::nullopt;
     for (const auto& message : group) done_.push_back({message.ticket, verdict, words, retry_after});
 }
 

@@ -156,9 +156,10 @@ HttpResponse HttpTransfers::finish(Transfer& transfer, CURLcode result) const {
     long reason = 0;
     curl_easy_getinfo(transfer.easy.get(), CURLINFO_OS_ERRNO, &reason);
     if (reason != 0) response.error += ": " + std::generic_category().message(static_cast<int>(reason));
-    response.hopeless = result == CURLE_URL_MALFORMAT || result == CURLE_UNSUPPORTED_PROTOCOL;
+    if (result == CURLE_URL_MALFORMAT || result == CURLE_UNSUPPORTED_PROTOCOL)
+        response.hopeless = HttpResponse::Hopeless::bad_url;
     if (!transfer.refused.empty() && !transfer.attempted) {
-        response.hopeless = true;
+        response.hopeless = HttpResponse::Hopeless::refused_address;
         response.error = "refused to connect to " + transfer.refused + ", which is no public address";
     }
     return response;

@@ -49,7 +49,8 @@ struct HttpResponse {
     long status = 0;   // 0: no answer, see error
     std::string body;  // its first max_response bytes
     std::string error;
-    bool hopeless = false;  // there can never be an answer: bad URL, refused address
+    // Why there can never be an answer, where that is so.
+    enum class Hopeless { no, bad_url, refused_address } hopeless = Hopeless::no;
     std::optional<std::chrono::milliseconds> retry_after;
 };
 

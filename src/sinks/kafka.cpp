@@ -6,6 +6,7 @@
 #include <bit>
 #include <chrono>
 #include <map>
+#include <set>
 #include <unordered_map>
 
 #include "event/headers.hpp"
@@ -60,23 +61,28 @@ std::string set_property(rd_kafka_conf_t* conf, const std::string& name, const s
     return error.data();
 }
 
-// Tell whether no further attempt can succeed.
-bool is_permanent(rd_kafka_resp_err_t error) {
+// Whose fault an error is.
+Verdict verdict_on(rd_kafka_resp_err_t error) {
     switch (error) {
         case RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE:
         case RD_KAFKA_RESP_ERR_RECORD_LIST_TOO_LARGE:
         case RD_KAFKA_RESP_ERR_INVALID_MSG_SIZE:
         case RD_KAFKA_RESP_ERR_INVALID_RECORD:
-        case RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION:
-        case RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED:
         case RD_KAFKA_RESP_ERR_POLICY_VIOLATION:
         case RD_KAFKA_RESP_ERR_UNSUPPORTED_FOR_MESSAGE_FORMAT:
+        case RD_KAFKA_RESP_ERR__INVALID_ARG:
+            return Verdict::rejected;
+        case RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION:
+        case RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART:
         case RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC:
         case RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION:
-        case RD_KAFKA_RESP_ERR__INVALID_ARG:
-            return true;
+        case RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED:
+        case RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED:
+        case RD_KAFKA_RESP_ERR_SASL_AUTHENTICATION_FAILED:
+        case RD_KAFKA_RESP_ERR__AUTHENTICATION:
+            return Verdict::shut;
         default:
-            return false;
+            return Verdict::retry;
     }
 }
 
@@ -102,7 +108,7 @@ class KafkaSink final : public relay::Sink {
     void restart();
     rd_kafka_topic_t* topic(const std::string& name);
     rd_kafka_resp_err_t produce(const Message& message);
-    void report(std::uint64_t ticket, rd_kafka_resp_err_t error);
+    void report(std::uint64_t ticket, rd_kafka_resp_err_t error, const char* topic);
 
     static void on_delivery(rd_kafka_t*, const rd_kafka_message_t* message, void* self);
     static void on_error(rd_kafka_t* producer, int error, const char* reason, void* self);
@@ -112,7 +118,9 @@ class KafkaSink final : public relay::Sink {
     std::unordered_map<std::string, rd_kafka_topic_t*> topics_;
     std::vector<relay::Delivery> done_;
     std::string trouble_;
-    bool refusing_ = false;  // one was not taken: later ones must not overtake it before that is known
+    // Something was not taken, at all or of one topic: later ones must not overtake before that is known.
+    bool refusing_ = false;
+    std::set<std::string, std::less<>> shut_topics_;
     bool broken_ = false;    // the library has given up: begin anew
 };
 
@@ -151,7 +159,8 @@ void KafkaSink::restart() {
 }
 
 void KafkaSink::on_delivery(rd_kafka_t*, const rd_kafka_message_t* message, void* self) {
-    static_cast<KafkaSink*>(self)->report(reinterpret_cast<std::uintptr_t>(message->_private), message->err);
+    static_cast<KafkaSink*>(self)->report(reinterpret_cast<std::uintptr_t>(message->_private), message->err,
+                                          rd_kafka_topic_name(message->rkt));
 }
 
 void KafkaSink::on_error(rd_kafka_t* producer, int error, const char* reason, void* self) {
@@ -166,7 +175,7 @@ void KafkaSink::on_error(rd_kafka_t* producer, int error, const char* reason, vo
     sink.broken_ = true;
 }
 
-void KafkaSink::report(std::uint64_t ticket, rd_kafka_resp_err_t error) {
+void KafkaSink::report(std::uint64_t ticket, rd_kafka_resp_err_t error, const char* topic) {
     if (error == RD_KAFKA_RESP_ERR_NO_ERROR) {
         trouble_.clear();
         done_.push_back({ticket, Verdict::delivered, {}, {}});
@@ -175,7 +184,12 @@ void KafkaSink::report(std::uint64_t ticket, rd_kafka_resp_err_t error) {
     std::string words = rd_kafka_err2str(error);
     const bool purged = error == RD_KAFKA_RESP_ERR__PURGE_QUEUE || error == RD_KAFKA_RESP_ERR__PURGE_INFLIGHT;
     if (purged && !trouble_.empty()) words = trouble_;
-    done_.push_back({ticket, is_permanent(error) ? Verdict::rejected : Verdict::retry, std::move(words), {}});
+    const Verdict verdict = verdict_on(error);
+    if (verdict == Verdict::shut) {
+        shut_topics_.emplace(topic);
+        words = "topic " + std::string(topic) + ": " + words;
+    }
+    done_.push_back({ticket, verdict, std::move(words), {}});
 }
 
 rd_kafka_topic_t* KafkaSink::topic(const std::string& name) {
@@ -229,6 +243,7 @@ void KafkaSink::send(std::span<const Message> messages) {
     try {
         if (broken_) restart();
         if (producer_ == nullptr) open();
+        rd_kafka_poll(producer_, 0);
     } catch (const std::exception& error) {
         why = error.what();
         refusing_ = true;
@@ -238,12 +253,16 @@ void KafkaSink::send(std::span<const Message> messages) {
             done_.push_back({message.ticket, Verdict::retry, why.empty() ? trouble_ : why, {}});
             continue;
         }
+        if (shut_topics_.contains(message.destination)) {
+            done_.push_back({message.ticket, Verdict::retry, "topic " + message.destination + " is shut", {}});
+            continue;
+        }
         const rd_kafka_resp_err_t error = produce(message);
         if (error == RD_KAFKA_RESP_ERR_NO_ERROR) continue;
-        refusing_ = !is_permanent(error);
+        refusing_ = verdict_on(error) == Verdict::retry;
         why = rd_kafka_err2str(error);
         broken_ = broken_ || error == RD_KAFKA_RESP_ERR__FATAL;
-        report(message.ticket, error);
+        report(message.ticket, error, message.destination.c_str());
     }
     if (producer_ != nullptr) rd_kafka_poll(producer_, 0);
 }
@@ -261,6 +280,7 @@ void KafkaSink::collect(std::vector<relay::Delivery>& deliveries, milliseconds p
     }
     std::move(done_.begin(), done_.end(), std::back_inserter(deliveries));
     done_.clear();
+    shut_topics_.clear();
     refusing_ = false;
 }
 

@@ -3,8 +3,8 @@
 //
 // Idempotent producer, acks=all, no time limit on a message: the library sends again by itself and keeps the
 // order of each partition, so many messages of one key may be in flight. While brokers are away nothing is
-// reported and trouble() says why. Too large, unknown topic, not authorised, refused by policy: rejected in
-// the broker's words. Topics are not created.
+// reported and trouble() says why. Unknown topic, not authorised: the topic is shut. Too large, refused by
+// policy: rejected in the broker's words. Topics are not created.
 //
 // A message carries its headers, "content-type", and "message-id" unless "event-id" says the same. An event
 // whose payload is NULL becomes a tombstone.

@@ -1,8 +1,8 @@
 #include "sinks/nats.hpp"
 
 #include <algorithm>
-#include <map>
 
+#include "sinks/access_refused.hpp"
 #include "sinks/nats_session.hpp"
 
 namespace baton::sinks {
@@ -13,17 +13,28 @@ using relay::Verdict;
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-// Tell whether JetStream or the library refuses the message for good.
-bool is_permanent(natsStatus status, int code) {
+// Whose fault it is that JetStream or the library did not take a message.
+Verdict verdict_on_answer(natsStatus status, int code) {
     switch (code) {
         case JSStreamMessageExceedsMaximumErr:
-        case JSStreamSealedErr:
         case 10097:  // header size exceeds maximum
-            return true;
+            return Verdict::rejected;
+        case JSStreamSealedErr:
+            return Verdict::shut;
         default:
             break;
     }
-    return status == NATS_MAX_PAYLOAD || status == NATS_INVALID_SUBJECT || status == NATS_INVALID_ARG;
+    switch (status) {
+        case NATS_MAX_PAYLOAD:
+        case NATS_INVALID_SUBJECT:
+        case NATS_INVALID_ARG:
+            return Verdict::rejected;
+        case NATS_NO_RESPONDERS:
+        case NATS_NOT_PERMITTED:
+            return Verdict::shut;
+        default:
+            return Verdict::retry;
+    }
 }
 
 constexpr std::size_t few = 10;
@@ -53,11 +64,10 @@ class NatsSink final : public relay::Sink {
     }
 
     void send(std::span<const Message> messages) override {
-        std::string why;
-        if (session_ == nullptr) why = try_to_connect();
+        if (session_ == nullptr) try_to_connect();
         for (const auto& message : messages) {
             if (session_ == nullptr)
-                done_.push_back({message.ticket, Verdict::retry, why, {}});
+                done_.push_back({message.ticket, no_session_, trouble_, {}});
             else
                 publish(message);
         }
@@ -68,10 +78,10 @@ class NatsSink final : public relay::Sink {
     void collect(std::vector<relay::Delivery>& deliveries, milliseconds patience) override {
         if (session_ != nullptr) {
             const auto taken = session_->take(done_.empty() ? patience : milliseconds(0));
-            std::map<std::string, std::string> no_stream;  // subject, what was found out about it
-            for (const auto& answer : taken.answers) judge(answer, no_stream);
+            for (const auto& answer : taken.answers) judge(answer);
             if (taken.closed) {
                 trouble_ = session_->last_error();
+                no_session_ = Verdict::retry;
                 session_.reset();
                 back_off();
             }
@@ -87,9 +97,9 @@ class NatsSink final : public relay::Sink {
         if (session_ == nullptr) session_ = std::make_unique<NatsSession>(options_);
     }
 
-    // Connect unless the last attempt was a moment ago; returns why there is no connection, or nothing.
-    std::string try_to_connect() {
-        if (Clock::now() < next_attempt_) return trouble_;
+    // Connect unless the last attempt was a moment ago.
+    void try_to_connect() {
+        if (Clock::now() < next_attempt_) return;
         try {
             connect();
             if (options_.create_stream) session_->create_stream(options_);
@@ -98,9 +108,9 @@ class NatsSink final : public relay::Sink {
         } catch (const std::exception& error) {
             session_.reset();
             trouble_ = error.what();
+            no_session_ = verdict_on(error);
             back_off();
         }
-        return trouble_;
     }
 
     void back_off() {
@@ -119,43 +129,29 @@ class NatsSink final : public relay::Sink {
         }
         const natsStatus status = session_->publish(message);
         if (status == NATS_OK) return;
-        const Verdict verdict = is_permanent(status, 0) ? Verdict::rejected : Verdict::retry;
-        done_.push_back({message.ticket, verdict, natsStatus_GetText(status), {}});
+        done_.push_back({message.ticket, verdict_on_answer(status, 0), natsStatus_GetText(status), {}});
     }
 
-    // Turn the server's answer into a verdict.
-    void judge(const NatsAnswer& answer, std::map<std::string, std::string>& no_stream) {
+    // Turn the server's answer into a verdict. The server is not asked whether a stream is there: a missing one,
+    // and one that is just being elected or recovered, both take the message once they answer.
+    void judge(const NatsAnswer& answer) {
         if (answer.status == NATS_OK) {
             trouble_.clear();
             done_.push_back({answer.ticket, Verdict::delivered, {}, {}});
             return;
         }
         std::string words = answer.words;
-        bool permanent = answer.not_permitted || is_permanent(answer.status, answer.code);
-        if (answer.status == NATS_NO_RESPONDERS) {
-            // A stream that is just being elected or recovered does not answer either: only when the server
-            // knows of no stream at all is the subject at fault.
-            if (!no_stream.contains(answer.subject)) no_stream[answer.subject] = ask_about(answer.subject);
-            permanent = !no_stream[answer.subject].empty();
-            if (permanent) words = no_stream[answer.subject];
-        }
-        if (!permanent) trouble_ = words;
-        done_.push_back(
-            {answer.ticket, permanent ? Verdict::rejected : Verdict::retry, std::move(words), {}});
-    }
-
-    // Return why no stream will ever take the subject, or nothing when one may.
-    std::string ask_about(const std::string& subject) {
-        try {
-            return session_->has_stream(subject) ? ""
-                                                 : "no responders: no stream takes the subject " + subject;
-        } catch (const std::exception&) {
-            return {};
-        }
+        const Verdict verdict =
+            answer.not_permitted ? Verdict::shut : verdict_on_answer(answer.status, answer.code);
+        if (answer.status == NATS_NO_RESPONDERS)
+            words = "no responders: no stream takes the subject " + answer.subject + ", or it has no leader";
+        if (verdict != Verdict::rejected) trouble_ = words;
+        done_.push_back({answer.ticket, verdict, std::move(words), {}});
     }
 
     NatsOptions options_;
     std::unique_ptr<NatsSession> session_;
+    Verdict no_session_ = Verdict::retry;  // what it means that there is none
     std::vector<relay::Delivery> done_;
     std::string trouble_;
     Clock::time_point next_attempt_{};

@@ -3,8 +3,8 @@
 //
 // Delivered means acknowledged by the stream. Nats-Msg-Id lets the stream drop copies within its duplicate
 // window. A stream may refuse one message and take the next, and a new leader may have lost some, so one
-// message per key should be in flight. Too large, no stream for the subject, publishing not permitted:
-// rejected in the server's words.
+// message per key should be in flight. No stream for the subject, publishing not permitted: the subject is
+// shut. Too large: rejected in the server's words.
 //
 // A message carries its headers, "content-type", and "partition-key" where it has a key. NATS headers are
 // lines: a name or value that is none is rejected.

@@ -7,6 +7,7 @@
 
 #include "baton/error.hpp"
 #include "event/headers.hpp"
+#include "sinks/access_refused.hpp"
 
 namespace baton::sinks {
 
@@ -21,7 +22,10 @@ std::string words_of(natsStatus status) {
 }
 
 void need(natsStatus status, const std::string& what) {
-    if (status != NATS_OK) throw ConnectionError("cannot " + what + ": " + words_of(status));
+    if (status == NATS_OK) return;
+    const std::string words = "cannot " + what + ": " + words_of(status);
+    if (status == NATS_CONNECTION_AUTH_FAILED || status == NATS_NOT_PERMITTED) throw AccessRefused(words);
+    throw ConnectionError(words);
 }
 
 void set_login(natsOptions* made, const NatsOptions& options) {

@@ -49,17 +49,14 @@ struct Entry {
     bool buried = false;       // it goes as a dead letter
 };
 
-// Tell whether the server will never take it: bad data, a constraint, no such inbox, no privilege, a limit.
-bool is_permanent(const SqlError& error) {
+// Whose fault an error is: bad data, a constraint, a limit are the message's; no such inbox, no privilege, no
+// baton, another kind of inbox are the destination's.
+Verdict verdict_on_state(const SqlError& error) {
     const std::string_view state = error.sqlstate();
     const std::string_view kind = state.substr(0, 2);
-    return kind == "22" || kind == "23" || kind == "42" || kind == "54" || kind == "0A" || state == "BT004";
-}
-
-// Tell whether the message's content is what the server does not take, rather than the inbox or our rights.
-bool is_about_content(const SqlError& error) {
-    const std::string_view kind = std::string_view(error.sqlstate()).substr(0, 2);
-    return kind == "22" || kind == "23" || kind == "54";
+    if (kind == "22" || kind == "23" || kind == "54") return Verdict::rejected;
+    const bool shut = kind == "42" || kind == "0A" || kind == "28" || kind == "3D" || kind == "3F";
+    return shut || state == "BT004" ? Verdict::shut : Verdict::retry;
 }
 
 std::string words_of(const SqlError& error) {
@@ -215,10 +212,11 @@ class PostgresSink final : public relay::Sink {
         }
     }
 
-    void give_back(const std::string& why) {
+    // `verdict` is on the batch under way; those that wait behind it are only kept from overtaking.
+    void give_back(const std::string& why, Verdict verdict = Verdict::retry) {
         trouble_ = why;
         refusing_ = !flying_.empty() || !waiting_.empty();
-        for (const auto& entry : flying_) done_.push_back({entry.ticket, Verdict::retry, why, {}});
+        for (const auto& entry : flying_) done_.push_back({entry.ticket, verdict, why, {}});
         for (const auto& entry : waiting_) done_.push_back({entry.ticket, Verdict::retry, why, {}});
         flying_.clear();
         waiting_.clear();
@@ -274,9 +272,11 @@ class PostgresSink final : public relay::Sink {
             connection_->check(answer);
         } catch (const SqlError& error) {
             drain();
-            if (!is_permanent(error)) throw;
+            const Verdict verdict = verdict_on_state(error);
+            if (verdict == Verdict::retry) throw;
+            if (verdict == Verdict::shut) return give_back(words_of(error), Verdict::shut);
             // Nothing but the inbox keeps what came from a broker: it waits until the inbox can take it.
-            if (flying_.front().from_broker && (!is_about_content(error) || flying_.front().buried)) throw;
+            if (flying_.front().from_broker && flying_.front().buried) throw;
             return blame(error);
         }
         drain();

@@ -5,7 +5,8 @@
 // is sent, it arrives once. Delivered means committed, and flushed even where the server's synchronous_commit
 // is off. One batch is under way at a time; when one fails for a passing reason, everything the sink holds
 // comes back as `retry`, so many messages of one key may be in flight. A batch that the server refuses for
-// good is sent again one by one, and only the message at fault is rejected.
+// its content is sent again one by one, and only the message at fault is rejected. An inbox that is missing or
+// not ours to write to is shut.
 //
 // A body of JSON becomes the inbox's payload, any other its payload_raw.
 //

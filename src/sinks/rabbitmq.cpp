@@ -11,6 +11,7 @@
 #include <mutex>
 #include <thread>
 
+#include "sinks/access_refused.hpp"
 #include "sinks/destination.hpp"
 #include "sinks/rabbitmq_connection.hpp"
 #include "sinks/reconnect.hpp"
@@ -63,7 +64,8 @@ class RabbitSink final : public relay::Sink {
     void work();
     bool wait_for_work();
     void connect();
-    void disconnect(const std::string& why);
+    void disconnect(const ConnectionError& error);
+    void give_back_waiting(Verdict verdict, const std::string& why);
     void serve();
     bool may_publish() const;
     void publish_waiting();
@@ -97,6 +99,8 @@ class RabbitSink final : public relay::Sink {
     std::vector<Delivery> reports_;
     std::uint64_t next_tag_ = 1;
     bool blocked_ = false;
+    Verdict no_connection_ = Verdict::retry;  // what it means that there is none, and why
+    std::string why_not_connected_;
     Clock::time_point progress_;
 };
 
@@ -174,7 +178,7 @@ void RabbitSink::work() {
             if (!connection_ && !waiting_.empty()) connect();
             if (connection_) serve();
         } catch (const ConnectionError& error) {
-            disconnect(error.what());
+            disconnect(error);
         }
         publish_reports();
     }
@@ -203,10 +207,7 @@ bool RabbitSink::wait_for_work() {
 
 void RabbitSink::connect() {
     if (!reconnect_.due()) {
-        for (const auto& message : waiting_)
-            report(message.ticket, Verdict::retry, "not connected to rabbitmq, the next attempt is due later",
-                   reconnect_.remaining());
-        waiting_.clear();
+        give_back_waiting(no_connection_, why_not_connected_);
         return;
     }
     connection_ = std::make_unique<RabbitConnection>(settings_);
@@ -224,17 +225,23 @@ void RabbitSink::connect() {
 }
 
 // Drop the connection. What was not confirmed may or may not have been taken: all of it comes back.
-void RabbitSink::disconnect(const std::string& why) {
+void RabbitSink::disconnect(const ConnectionError& error) {
     {
         const std::lock_guard lock(mutex_);
         socket_ = -1;
     }
     connection_.reset();
     reconnect_.failed();
+    no_connection_ = verdict_on(error);
+    why_not_connected_ = error.what();
     for (const auto& [tag, message] : unconfirmed_)
-        report(message.ticket, Verdict::retry, why, reconnect_.remaining());
-    for (const auto& message : waiting_) report(message.ticket, Verdict::retry, why, reconnect_.remaining());
+        report(message.ticket, no_connection_, why_not_connected_, reconnect_.remaining());
     unconfirmed_.clear();
+    give_back_waiting(no_connection_, why_not_connected_);
+}
+
+void RabbitSink::give_back_waiting(Verdict verdict, const std::string& why) {
+    for (const auto& message : waiting_) report(message.ticket, verdict, why, reconnect_.remaining());
     waiting_.clear();
 }
 
@@ -314,7 +321,7 @@ void RabbitSink::confirm(const RabbitNotice& notice) {
     while (from != unconfirmed_.end() && from != end) {
         const RabbitMessage& message = from->second;
         if (!message.returned.empty())
-            report(message.ticket, Verdict::rejected, message.returned);
+            report(message.ticket, Verdict::shut, message.returned);
         else if (notice.kind == RabbitNotice::Kind::acked)
             report(message.ticket, Verdict::delivered);
         else
@@ -338,9 +345,14 @@ void RabbitSink::mark_returned(const RabbitNotice& notice) {
 }
 
 // The broker closed the channel over one of the unconfirmed messages: when there is one only, it is that one.
+// Where the exchange is missing or we may not write to it, the others would fare no better.
 void RabbitSink::find_culprit(const RabbitNotice& notice) {
-    if (unconfirmed_.size() == 1) {
-        report(unconfirmed_.begin()->second.ticket, Verdict::rejected, notice.text);
+    const bool no_exchange = notice.code == AMQP_NOT_FOUND;
+    const bool refused = notice.code == AMQP_ACCESS_REFUSED || no_exchange;
+    if (no_exchange || unconfirmed_.size() == 1) {
+        for (const auto& [tag, message] : unconfirmed_)
+            report(message.ticket, refused ? Verdict::shut : Verdict::rejected, notice.text);
+        if (refused) give_back_waiting(no_exchange ? Verdict::shut : Verdict::retry, notice.text);
     } else {
         for (auto message = unconfirmed_.rbegin(); message != unconfirmed_.rend(); ++message) {
             message->second.suspect = true;

@@ -3,14 +3,14 @@
 // of that name).
 //
 // Persistent messages, publisher confirms, mandatory: delivered means that every queue it was routed to has
-// it safely; a message that no queue takes is rejected in the broker's words. A message carries message-id,
+// it safely; where no queue is bound, the routing key is shut. A message carries message-id,
 // content type, its headers, "partition-key" where it has a key, and the event's time. Confirms may come in
 // any order and a queue may refuse one message and take the next, so one message per key should be in flight.
 //
 // The library waits inside its calls, so a thread of the sink's own makes them; send() and collect() never
 // wait for the broker. When the broker closes the channel over a message (too large, no permission), the
-// unconfirmed ones are published again one by one until the culprit is found: it is rejected, the others go
-// on.
+// unconfirmed ones are published again one by one until the culprit is found: it is rejected, or shut where
+// it is a right that is missing, and the others go on. An exchange that is not there is shut for all.
 //
 // Settings: url (amqp://user:password@host:port/vhost, amqps:// for TLS), exchange, routing_key (its
 // template), mandatory, heartbeat, connect_timeout, confirm_timeout, max_message_bytes, tls_*.

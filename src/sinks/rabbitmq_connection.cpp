@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include "baton/error.hpp"
+#include "sinks/access_refused.hpp"
 #include "sinks/url.hpp"
 
 namespace baton::sinks {
@@ -54,6 +55,17 @@ std::string words_of(const amqp_rpc_reply_t& reply) {
     return "unexpected answer";
 }
 
+// Tell whether the broker does not let us in: login, virtual host, rights.
+bool is_refusal(const amqp_rpc_reply_t& reply) {
+    if (reply.reply_type != AMQP_RESPONSE_SERVER_EXCEPTION) return false;
+    std::uint16_t code = 0;
+    if (reply.reply.id == AMQP_CONNECTION_CLOSE_METHOD)
+        code = static_cast<amqp_connection_close_t*>(reply.reply.decoded)->reply_code;
+    else if (reply.reply.id == AMQP_CHANNEL_CLOSE_METHOD)
+        code = static_cast<amqp_channel_close_t*>(reply.reply.decoded)->reply_code;
+    return code == AMQP_ACCESS_REFUSED || code == AMQP_NOT_ALLOWED || code == AMQP_NOT_FOUND;
+}
+
 constexpr std::string_view key_header = "partition-key";
 
 }  // namespace
@@ -92,9 +104,11 @@ RabbitConnection::~RabbitConnection() {
 }
 
 void RabbitConnection::expect_ok(const amqp_rpc_reply_t& reply, const std::string& doing) const {
-    if (reply.reply_type != AMQP_RESPONSE_NORMAL)
-        throw ConnectionError("rabbitmq at " + settings_.host + ":" + std::to_string(settings_.port) + ", " +
-                              doing + ": " + words_of(reply));
+    if (reply.reply_type == AMQP_RESPONSE_NORMAL) return;
+    const std::string words = "rabbitmq at " + settings_.host + ":" + std::to_string(settings_.port) + ", " +
+                              doing + ": " + words_of(reply);
+    if (is_refusal(reply)) throw AccessRefused(words);
+    throw ConnectionError(words);
 }
 
 void RabbitConnection::expect_ok(int status, const std::string& doing) const {

@@ -2,11 +2,13 @@
 
 #include <hiredis/hiredis.h>
 
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <map>
 #include <utility>
 
+#include "sinks/access_refused.hpp"
 #include "sinks/byte_stream.hpp"
 #include "sinks/reconnect.hpp"
 #include "sinks/redis_settings.hpp"
@@ -25,10 +27,25 @@ std::string text_of(const redisReply& reply) {
     return std::string(reply.str, reply.len);
 }
 
-// True when Redis may take the same command later.
-bool is_transient(std::string_view error) {
-    const auto word = error.substr(0, error.find(' '));
-    return word != "WRONGTYPE" && word != "NOPERM" && word != "ERR";
+bool is_one_of(std::string_view error, std::initializer_list<std::string_view> codes) {
+    return std::find(codes.begin(), codes.end(), error.substr(0, error.find(' '))) != codes.end();
+}
+
+// Whose fault an error is, by the word that it begins with.
+Verdict verdict_on_reply(std::string_view error) {
+    if (is_one_of(error, {"ERR"})) return Verdict::rejected;
+    return is_one_of(error, {"NOPERM", "NOAUTH", "WRONGPASS", "WRONGTYPE"}) ? Verdict::shut : Verdict::retry;
+}
+
+// Tell whether this server is not the one to talk to any more, or does not know us: after a failover the old
+// connection leads to a replica.
+bool needs_new_connection(std::string_view error) {
+    return is_one_of(error, {"READONLY", "LOADING", "MASTERDOWN", "NOAUTH", "CLUSTERDOWN", "MOVED"});
+}
+
+[[noreturn]] void throw_refusal(const std::string& error) {
+    if (verdict_on_reply(error) == Verdict::retry) throw ConnectionError(error);
+    throw AccessRefused(error);
 }
 
 // The messages that go as one transaction.
@@ -58,14 +75,14 @@ class RedisSink final : public relay::Sink {
     void add(const Message& message);
     void drop_if_closed();
     void connect();
-    void disconnect(const std::string& why);
+    void disconnect(const ConnectionError& error);
     void launch();
     void pump();
     void read_replies();
     void take(const redisReply& reply);
     void finish(const redisReply& exec);
     void settle(const Window& window, const std::string& why);
-    void fail_held(const std::string& why, std::optional<milliseconds> retry_after);
+    void fail_held(Verdict verdict, const std::string& why, std::optional<milliseconds> retry_after);
     bool busy() const { return under_way_.has_value() || !waiting_.empty(); }
     ReplyPtr ask(std::initializer_list<std::string_view> words, Clock::time_point deadline);
 
@@ -73,6 +90,8 @@ class RedisSink final : public relay::Sink {
     std::unique_ptr<ByteStream> stream_;
     std::unique_ptr<redisReader, decltype(&redisReaderFree)> reader_{nullptr, redisReaderFree};
     Reconnect reconnect_;
+    Verdict no_connection_ = Verdict::retry;  // what it means that there is none, and why
+    std::string why_not_connected_;
     bool open_ = false;        // bytes flow
     std::size_t ignored_ = 0;  // replies still to come that belong to no message: AUTH, SELECT
     bool gave_back_ = false;   // something held was given back and has not been collected yet
@@ -127,7 +146,7 @@ void RedisSink::send(std::span<const Message> messages) {
         if (!stream_) return;
         pump();
     } catch (const ConnectionError& error) {
-        disconnect(error.what());
+        disconnect(error);
     }
 }
 
@@ -144,7 +163,7 @@ void RedisSink::drop_if_closed() {
 // Start to connect, or give everything back while it is too early for that.
 void RedisSink::connect() {
     if (!reconnect_.due()) {
-        fail_held("not connected to redis, the next attempt is due later", reconnect_.remaining());
+        fail_held(no_connection_, why_not_connected_, reconnect_.remaining());
         return;
     }
     open_ = false;
@@ -168,14 +187,16 @@ void RedisSink::connect() {
 }
 
 // Drop the connection. What was not confirmed may or may not have been taken: all of it comes back.
-void RedisSink::disconnect(const std::string& why) {
+void RedisSink::disconnect(const ConnectionError& error) {
     stream_.reset();
     reader_.reset();
     reconnect_.failed();
-    fail_held(why, reconnect_.remaining());
+    no_connection_ = verdict_on(error);
+    why_not_connected_ = error.what();
+    fail_held(no_connection_, why_not_connected_, reconnect_.remaining());
 }
 
-void RedisSink::fail_held(const std::string& why, std::optional<milliseconds> retry_after) {
+void RedisSink::fail_held(Verdict verdict, const std::string& why, std::optional<milliseconds> retry_after) {
     gave_back_ = true;
     std::deque<Window> held;
     std::swap(held, waiting_);
@@ -183,7 +204,7 @@ void RedisSink::fail_held(const std::string& why, std::optional<milliseconds> re
     under_way_.reset();
     executed_.clear();
     for (const auto& window : held)
-        for (const auto ticket : window.tickets) done_.push_back({ticket, Verdict::retry, why, retry_after});
+        for (const auto ticket : window.tickets) done_.push_back({ticket, verdict, why, retry_after});
 }
 
 // Let the next transaction go when none is under way and the login is through.
@@ -249,7 +270,7 @@ void RedisSink::read_replies() {
 void RedisSink::take(const redisReply& reply) {
     const bool failed = reply.type == REDIS_REPLY_ERROR;
     if (ignored_ > 0 || !under_way_) {
-        if (failed) throw ConnectionError(text_of(reply));
+        if (failed) throw_refusal(text_of(reply));
         if (ignored_ > 0) --ignored_;
         return;
     }
@@ -257,7 +278,7 @@ void RedisSink::take(const redisReply& reply) {
     Window& window = *under_way_;
     const std::size_t place = window.replies++;
     if (place == 0) {
-        if (failed) throw ConnectionError(text_of(reply));
+        if (failed) throw_refusal(text_of(reply));
     } else if (place <= window.tickets.size()) {
         if (!failed) return;
         const std::string error = text_of(reply);
@@ -274,7 +295,8 @@ void RedisSink::take(const redisReply& reply) {
             executed_.clear();
             under_way_.reset();
         } else {
-            fail_held(failed ? text_of(reply)
+            fail_held(Verdict::retry,
+                      failed ? text_of(reply)
                              : "only " + std::to_string(reply.integer) + " of " +
                                    std::to_string(settings_.wait_replicas) + " replicas confirmed in time",
                       {});
@@ -292,11 +314,14 @@ void RedisSink::finish(const redisReply& exec) {
     std::vector<Delivery> results;
     for (std::size_t place = 0; place < exec.elements; ++place) {
         const redisReply& element = *exec.element[place];
-        const bool failed = element.type == REDIS_REPLY_ERROR;
-        results.push_back({window.tickets[place],
-                           failed ? Verdict::rejected : Verdict::delivered,
-                           failed ? text_of(element) : std::string(),
-                           {}});
+        if (element.type != REDIS_REPLY_ERROR) {
+            results.push_back({window.tickets[place], Verdict::delivered, {}, {}});
+            continue;
+        }
+        // The others of the transaction were taken, so what failed alone failed for its own sake or its place.
+        const std::string error = text_of(element);
+        const bool shut = verdict_on_reply(error) == Verdict::shut;
+        results.push_back({window.tickets[place], shut ? Verdict::shut : Verdict::rejected, error, {}});
     }
     if (settings_.wait_replicas > 0) {
         executed_ = std::move(results);
@@ -310,22 +335,27 @@ void RedisSink::finish(const redisReply& exec) {
 void RedisSink::settle(const Window& window, const std::string& why) {
     bool pass = false;
     std::string words = why;
+    std::string last = needs_new_connection(why) ? why : std::string();  // what ends the connection
     std::vector<std::uint64_t> innocent;
     for (std::size_t place = 0; place < window.tickets.size(); ++place) {
         const auto error = window.errors.find(place);
-        if (error == window.errors.end() || is_transient(error->second)) {
+        const bool known = error != window.errors.end();
+        const Verdict verdict = known ? verdict_on_reply(error->second) : Verdict::retry;
+        if (known && needs_new_connection(error->second)) last = error->second;
+        if (verdict == Verdict::retry) {
             innocent.push_back(window.tickets[place]);
-            if (error != window.errors.end()) words = error->second;
+            if (known) words = error->second;
         } else {
-            done_.push_back({window.tickets[place], Verdict::rejected, error->second, {}});
+            done_.push_back({window.tickets[place], verdict, error->second, {}});
             pass = true;
         }
     }
     const auto retry_after = pass ? std::optional(milliseconds(0)) : std::nullopt;
     for (const auto ticket : innocent) done_.push_back({ticket, Verdict::retry, words, retry_after});
     under_way_.reset();
-    fail_held(words, retry_after);
+    fail_held(Verdict::retry, words, retry_after);
     if (settings_.wait_replicas > 0) ++ignored_;
+    if (!last.empty()) throw_refusal(last);
 }
 
 void RedisSink::collect(std::vector<Delivery>& deliveries, milliseconds patience) {
@@ -343,7 +373,7 @@ void RedisSink::collect(std::vector<Delivery>& deliveries, milliseconds patience
             if (left.count() <= 0) break;
             stream_->wait(written_ < out_.size() || !open_, std::min(left, milliseconds(250)));
         } catch (const ConnectionError& error) {
-            disconnect(error.what());
+            disconnect(error);
         }
     }
     std::move(done_.begin(), done_.end(), std::back_inserter(deliveries));

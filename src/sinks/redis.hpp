@@ -7,8 +7,9 @@
 // Messages go as transactions of pipelined XADDs, one transaction under way at a time. Redis takes a
 // transaction whole or not at all when it is out of memory, read-only, loading or gone, and whenever one is
 // not taken, everything the sink holds comes back as `retry`: so many messages of one key may be in flight
-// and none overtakes another. What Redis refuses for good (a key of another type, no permission for the
-// stream) is rejected alone.
+// and none overtakes another. A stream that is a key of another type, or that we have no permission for, is
+// shut; what Redis refuses for good is rejected alone. A server that has become a replica, or is loading, is
+// left: the next try goes to whoever answers under its name then.
 //
 // Redis acknowledges as durably as it is configured (appendfsync); `wait_replicas` also waits for replicas.
 //

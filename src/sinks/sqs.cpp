@@ -144,7 +144,8 @@ void SqsSink::take(const HttpResponse& response) {
     std::vector<SqsEntry> group = std::move(found->second);
     flying_.erase(found);
     if (response.status == 0) {
-        const auto verdict = response.hopeless ? Verdict::rejected : Verdict::retry;
+        const bool hopeless = response.hopeless != HttpResponse::Hopeless::no;
+        const auto verdict = hopeless ? Verdict::shut : Verdict::retry;
         for (const auto& entry : group) report(entry, verdict, response.error);
         return;
     }
@@ -155,10 +156,13 @@ void SqsSink::take(const HttpResponse& response) {
     const SqsComplaint complaint = SqsComplaint::read(response);
     const bool passes =
         response.status >= 500 || response.status == 408 || response.status == 429 || complaint.passes();
-    if (passes || group.size() == 1 || complaint.concerns_queue()) {
+    const bool shut = complaint.concerns_queue() || complaint.concerns_login() || response.status == 401 ||
+                      response.status == 403 || response.status == 404;
+    if (passes || shut || group.size() == 1) {
+        const auto verdict = shut ? Verdict::shut : passes ? Verdict::retry : Verdict::rejected;
         for (const auto& entry : group)
-            report(entry, passes ? Verdict::retry : Verdict::rejected, complaint.words(),
-                   passes ? response.retry_after : std::nullopt);
+            report(entry, verdict, complaint.words(),
+                   verdict == Verdict::rejected ? std::nullopt : response.retry_after);
         return;
     }
     for (auto entry = group.rbegin(); entry != group.rend(); ++entry) {
@@ -182,8 +186,10 @@ void SqsSink::take_results(const std::vector<SqsEntry>& group, const json& answe
     });
     each("Failed", [](const json& result, std::uint64_t ticket) {
         const SqsComplaint complaint{result.value("Code", ""), result.value("Message", "")};
+        const bool shut = complaint.concerns_queue() || complaint.concerns_login();
         const bool rejected = result.value("SenderFault", false) && !complaint.passes();
-        return Delivery{ticket, rejected ? Verdict::rejected : Verdict::retry, complaint.words(), {}};
+        const auto verdict = shut ? Verdict::shut : rejected ? Verdict::rejected : Verdict::retry;
+        return Delivery{ticket, verdict, complaint.words(), {}};
     });
     for (std::size_t place = 0; place < group.size(); ++place)
         if (fates[place])

@@ -3,8 +3,8 @@
 // `account` and `endpoint`. All queues of a sink are on one host; no other gets requests with our signature.
 //
 // Up to 10 messages and `batch_bytes` go as one SendMessageBatch, signed with AWS Signature Version 4. What
-// SQS says is the sender's fault is rejected in its words; throttling, credentials that are refused or
-// expired, and its own faults are retried. When a whole request is refused over one entry, the messages go
+// SQS says is the sender's fault is rejected in its words; a missing queue and credentials that are refused
+// or expired mean that the queue is shut; throttling and its own faults are retried. When a whole request is refused over one entry, the messages go
 // one by one.
 //
 // Attributes of a message: message_id, content_type, partition_key, body_encoding and its headers. SQS takes

@@ -53,14 +53,18 @@ bool SqsComplaint::is(std::initializer_list<std::string_view> parts) const {
 }
 
 bool SqsComplaint::passes() const {
-    return is({"Throttl", "OverLimit", "Expired", "InvalidClientTokenId", "UnrecognizedClient",
-               "SignatureDoesNotMatch", "InvalidSignature", "MissingAuthenticationToken",
-               "IncompleteSignature", "InvalidAccessKeyId", "InternalError", "InternalFailure",
-               "ServiceUnavailable"});
+    return is({"Throttl", "OverLimit", "InternalError", "InternalFailure", "ServiceUnavailable"});
+}
+
+bool SqsComplaint::concerns_login() const {
+    return is({"Expired", "InvalidClientTokenId", "UnrecognizedClient", "SignatureDoesNotMatch",
+               "InvalidSignature", "MissingAuthenticationToken", "IncompleteSignature", "InvalidAccessKeyId",
+               "OptInRequired"});
 }
 
 bool SqsComplaint::concerns_queue() const {
-    return is({"QueueDoesNotExist", "NonExistentQueue", "AccessDenied", "InvalidAddress"});
+    return is({"QueueDoesNotExist", "NonExistentQueue", "QueueDeleted", "AccessDenied", "InvalidAddress",
+               "KmsAccessDenied", "KmsDisabled", "KmsNotFound", "KmsInvalidState"});
 }
 
 SqsComplaint SqsComplaint::read(const HttpResponse& response) {

@@ -22,8 +22,10 @@ struct SqsComplaint {
     static SqsComplaint read(const HttpResponse& response);
     std::string words() const { return message.empty() ? code : code + ": " + message; }
     bool is(std::initializer_list<std::string_view> parts) const;
-    // Throttling passes, and credentials are renewed.
+    // Throttling and SQS's own faults pass.
     bool passes() const;
+    // Who we are is in doubt, until credentials are mended or renewed.
+    bool concerns_login() const;
     // The whole queue is meant, not one entry.
     bool concerns_queue() const;
 };

@@ -248,7 +248,8 @@ void SqsFeed::judge(const HttpResponse& response) {
     } else if (response.status != 0) {
         const auto complaint = SqsComplaint::read(response);
         words = complaint.words();
-        if (response.status < 500 && response.status != 429 && !complaint.passes())
+        if (response.status < 500 && response.status != 429 && !complaint.passes() &&
+            !complaint.concerns_login())
             throw Error("sqs refused " + options_.queue + ": " + words, "check queue, region and keys");
     }
     set_trouble("sqs: " + words);

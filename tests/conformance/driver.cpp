@@ -72,6 +72,7 @@ void Driver::take(const relay::Delivery& delivery) {
         moved_at_ = Clock::now();
     } else {
         ++retries_;
+        if (delivery.verdict == Verdict::shut) ++shut_;
         last_error_ = delivery.error;
         if (lane->last_delivered > number) throw Error("a message overtook one of its key that failed");
         lane->waiting.insert(std::lower_bound(lane->waiting.begin(), lane->waiting.end(), number), number);

@@ -30,6 +30,7 @@ class Driver {
     bool done() const { return delivered_ + rejected_.size() == messages_.size(); }
     std::size_t delivered() const { return delivered_; }
     std::size_t retries() const { return retries_; }
+    std::size_t shut() const { return shut_; }  // of those, how many the destination was to blame for
     std::size_t in_flight() const { return in_flight_; }
     // Message id and the sink's words.
     const std::map<std::string, std::string>& rejected() const { return rejected_; }
@@ -60,6 +61,7 @@ class Driver {
     std::size_t in_flight_ = 0;
     std::size_t delivered_ = 0;
     std::size_t retries_ = 0;
+    std::size_t shut_ = 0;
     std::map<std::string, std::string> rejected_;
     std::string last_error_;
     Clock::time_point moved_at_ = Clock::now();

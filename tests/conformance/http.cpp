@@ -207,10 +207,11 @@ class HttpSinkTest : public testing::Test {
 TEST_F(HttpSinkTest, the_status_decides_what_becomes_of_a_message) {
     const std::map<int, Verdict> verdicts{
         {200, Verdict::delivered}, {201, Verdict::delivered}, {202, Verdict::delivered},
-        {204, Verdict::delivered}, {301, Verdict::rejected},  {304, Verdict::rejected},
-        {307, Verdict::rejected},  {400, Verdict::rejected},  {401, Verdict::rejected},
-        {403, Verdict::rejected},  {404, Verdict::rejected},  {408, Verdict::retry},
-        {409, Verdict::rejected},  {410, Verdict::rejected},  {413, Verdict::rejected},
+        {204, Verdict::delivered}, {301, Verdict::shut},      {304, Verdict::shut},
+        {307, Verdict::shut},      {400, Verdict::rejected},  {401, Verdict::shut},
+        {403, Verdict::shut},      {404, Verdict::shut},      {405, Verdict::shut},
+        {408, Verdict::retry},     {409, Verdict::rejected},  {410, Verdict::shut},
+        {413, Verdict::rejected},  {415, Verdict::rejected},
         {422, Verdict::rejected},  {425, Verdict::retry},     {429, Verdict::retry},
         {500, Verdict::retry},     {502, Verdict::retry},     {503, Verdict::retry},
         {504, Verdict::retry}};
@@ -236,7 +237,7 @@ TEST_F(HttpSinkTest, a_redirect_is_not_followed) {
     receiver_.answer_with([&](const WebhookRequest&) {
         return WebhookAnswer{308, "", {{"Location", target}}};
     });
-    EXPECT_EQ(deliver_one().verdict, Verdict::rejected);
+    EXPECT_EQ(deliver_one().verdict, Verdict::shut);
     EXPECT_EQ(elsewhere.requests(), 0U);
 }
 
@@ -318,7 +319,7 @@ TEST_F(HttpSinkTest, while_secrets_rotate_a_receiver_with_either_is_content) {
     }
     receiver_.require_signature("whsec_" + sinks::base64_encode(std::string(32, 'o')));
     const auto delivery = deliver_one();
-    EXPECT_EQ(delivery.verdict, Verdict::rejected);
+    EXPECT_EQ(delivery.verdict, Verdict::shut);
     EXPECT_EQ(delivery.error, "HTTP 401: the signature does not hold");
 }
 
@@ -328,7 +329,7 @@ TEST_F(HttpSinkTest, private_addresses_are_refused_however_they_are_written) {
          {"127.0.0.1", "localhost", "2130706433", "0x7f.1", "0.0.0.0", "[::1]", "[::ffff:127.0.0.1]"}) {
         settings_.set("url", url(host));
         const auto delivery = deliver_one();
-        EXPECT_EQ(delivery.verdict, Verdict::rejected) << host;
+        EXPECT_EQ(delivery.verdict, Verdict::shut) << host;
         EXPECT_NE(delivery.error.find("no public address"), std::string::npos)
             << host << ": " << delivery.error;
         EXPECT_THROW(sinks::make_sink(settings_)->check(), Error) << host;

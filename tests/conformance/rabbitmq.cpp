@@ -22,6 +22,7 @@ std::string address_of(int port) {
 class RabbitFixture final : public SinkFixture {
   public:
     RabbitFixture() {
+        server_.settings = {"max_message_size = 1500000"};
         server_.start();
         proxy_.set_target(server_.port());
     }
@@ -44,8 +45,9 @@ class RabbitFixture final : public SinkFixture {
     void kill_broker() override { server_.kill_hard(); }
     void start_broker() override { server_.start(); }
     Proxy* proxy() override { return &proxy_; }
-    bool poison(Message& message, std::string&) override {
-        message.destination = "no-such-queue";
+    bool poison(Message& message, std::string& storage) override {
+        storage.assign(2'000'000, 'p');  // over the broker's limit
+        message.body = storage;
         return true;
     }
     std::size_t messages_per_test() const override { return 800; }
@@ -110,7 +112,7 @@ class RabbitSinkTest : public testing::Test {
     relay::Settings settings_{"sink"};
 };
 
-TEST_F(RabbitSinkTest, a_message_that_no_queue_takes_is_rejected_in_the_brokers_words) {
+TEST_F(RabbitSinkTest, a_routing_key_that_no_queue_is_bound_to_is_shut_in_the_brokers_words) {
     client().declare_queue("routed");
     auto mixed = messages(9, "routed");
     mixed[4].destination = "unrouted";
@@ -118,7 +120,7 @@ TEST_F(RabbitSinkTest, a_message_that_no_queue_takes_is_rejected_in_the_brokers_
     mixed[3].message_id = mixed[4].message_id;
     const auto fate = deliver(mixed);
     for (const auto& [ticket, delivery] : fate)
-        EXPECT_EQ(delivery.verdict, ticket == 5 ? Verdict::rejected : Verdict::delivered)
+        EXPECT_EQ(delivery.verdict, ticket == 5 ? Verdict::shut : Verdict::delivered)
             << ticket << delivery.error;
     EXPECT_NE(fate.at(5).error.find("NO_ROUTE"), std::string::npos) << fate.at(5).error;
     EXPECT_EQ(client().read_all("routed").size(), 8U);
@@ -166,12 +168,12 @@ TEST_F(RabbitSinkTest, an_exchange_routes_by_key) {
     mixed[1].destination = "order.eu.sent";
     const auto fate = deliver(mixed);
     EXPECT_EQ(fate.at(1).verdict, Verdict::delivered) << fate.at(1).error;
-    EXPECT_EQ(fate.at(2).verdict, Verdict::rejected);
+    EXPECT_EQ(fate.at(2).verdict, Verdict::shut);
     EXPECT_EQ(client().read_all("paid").size(), 1U);
     EXPECT_NO_THROW(sinks::make_sink(settings_)->check());
 }
 
-TEST_F(RabbitSinkTest, an_unknown_exchange_is_found_by_check_and_rejects_every_message) {
+TEST_F(RabbitSinkTest, an_unknown_exchange_is_found_by_check_and_is_shut_for_every_message) {
     settings_.set("exchange", "nowhere");
     try {
         sinks::make_sink(settings_)->check();
@@ -180,15 +182,15 @@ TEST_F(RabbitSinkTest, an_unknown_exchange_is_found_by_check_and_rejects_every_m
         EXPECT_NE(std::string(error.what()).find("NOT_FOUND"), std::string::npos) << error.what();
     }
     for (const auto& [ticket, delivery] : deliver(messages(3, "x"))) {
-        EXPECT_EQ(delivery.verdict, Verdict::rejected);
+        EXPECT_EQ(delivery.verdict, Verdict::shut);
         EXPECT_NE(delivery.error.find("NOT_FOUND"), std::string::npos) << delivery.error;
     }
 }
 
-TEST_F(RabbitSinkTest, a_wrong_password_is_retried_in_the_brokers_words) {
+TEST_F(RabbitSinkTest, a_wrong_password_is_waited_for_in_the_brokers_words) {
     settings_.set("url", "amqp://guest:wrong@127.0.0.1:" + std::to_string(server_->port()) + "/");
     for (const auto& [ticket, delivery] : deliver(messages(2, "x"))) {
-        EXPECT_EQ(delivery.verdict, Verdict::retry);
+        EXPECT_EQ(delivery.verdict, Verdict::shut);
         EXPECT_NE(delivery.error.find("ACCESS_REFUSED"), std::string::npos) << delivery.error;
     }
     EXPECT_THROW(sinks::make_sink(settings_)->check(), Error);

@@ -69,8 +69,9 @@ class SqsFixture final : public SinkFixture {
     }
     void start_broker() override { server_.start(); }
     Proxy* proxy() override { return &proxy_; }
-    bool poison(Message& message, std::string&) override {
-        message.destination = server_.queue_url("no-such-queue", proxy_.port());
+    bool poison(Message& message, std::string& storage) override {
+        storage.assign(300 * 1024, 'p');  // SQS takes 256 kB
+        message.body = storage;
         return true;
     }
     std::size_t largest_body() const override { return 255 * 1024; }
@@ -209,10 +210,11 @@ TEST_F(SqsAnswers, each_entry_has_a_fate_of_its_own) {
 }
 
 TEST_F(SqsAnswers, what_is_said_of_the_whole_request_decides_for_all) {
-    EXPECT_EQ(complain(400, "QueueDoesNotExist").verdict, Verdict::rejected);
-    EXPECT_EQ(complain(403, "AccessDeniedException").verdict, Verdict::rejected);
-    for (const auto& type : {"RequestThrottled", "ThrottlingException", "ExpiredTokenException",
+    for (const auto& type : {"QueueDoesNotExist", "AccessDeniedException", "ExpiredTokenException",
                              "InvalidClientTokenId", "SignatureDoesNotMatch"})
+        EXPECT_EQ(complain(400, type).verdict, Verdict::shut) << type;
+    EXPECT_EQ(complain(403, "SomethingNew").verdict, Verdict::shut);
+    for (const auto& type : {"RequestThrottled", "ThrottlingException"})
         EXPECT_EQ(complain(400, type).verdict, Verdict::retry) << type;
     const auto busy = complain(503, "ServiceUnavailable");
     EXPECT_EQ(busy.verdict, Verdict::retry);

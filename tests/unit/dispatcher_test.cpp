@@ -28,7 +28,7 @@ class ScriptedSink final : public Sink {
     }
     void check() override {
         ++checks;
-        if (down) throw Error("nobody is there");
+        if (down && how_down == Verdict::retry) throw Error("nobody is there");
     }
     std::string trouble() override { return words; }
     void send(std::span<const Message> messages) override {
@@ -44,14 +44,14 @@ class ScriptedSink final : public Sink {
         for (const auto& it : flying) {
             if (count++ == answers_per_collect) break;
             auto& script = scripts[it.id];
-            Verdict verdict = down ? Verdict::retry : Verdict::delivered;
+            Verdict verdict = down ? how_down : Verdict::delivered;
             if (!script.empty()) {
                 verdict = script.front();
                 script.pop_front();
             }
             if (keeps_order_ && !it.key.empty() && failed[it.key] && verdict == Verdict::delivered)
                 verdict = Verdict::retry;
-            if (verdict == Verdict::retry) failed[it.key] = true;
+            if (verdict == Verdict::retry || verdict == Verdict::shut) failed[it.key] = true;
             if (verdict == Verdict::delivered) delivered.push_back(it.id);
             deliveries.push_back(
                 {it.ticket, verdict, verdict == Verdict::delivered ? "" : "no " + it.id, {}});
@@ -76,6 +76,7 @@ class ScriptedSink final : public Sink {
     std::size_t answers_per_collect = 1000;
     std::size_t most_in_flight = 0;
     bool down = false;
+    Verdict how_down = Verdict::retry;
     std::string words;
     int checks = 0;
 
@@ -310,19 +311,19 @@ TEST_P(Dispatching, a_sink_that_keeps_messages_and_does_not_answer_is_in_trouble
     now += 100s;  // nothing to be sent is no silence
     dispatcher->add(batch({"a1", "b1"}));
     dispatcher->step(now, 0ms);
-    EXPECT_EQ(dispatcher->trouble(), "") << "it is given a moment";
+    EXPECT_EQ(dispatcher->trouble().words, "") << "it is given a moment";
     now += 2s;
     dispatcher->step(now, 0ms);
-    EXPECT_EQ(dispatcher->trouble(), "cannot connect");
+    EXPECT_EQ(dispatcher->trouble().words, "cannot connect");
     sink->words.clear();
-    EXPECT_EQ(dispatcher->trouble(), "");
+    EXPECT_EQ(dispatcher->trouble().words, "");
     now += 10s;
     dispatcher->step(now, 0ms);
-    EXPECT_NE(dispatcher->trouble().find("not answered"), std::string::npos);
+    EXPECT_NE(dispatcher->trouble().words.find("not answered"), std::string::npos);
     sink->words = "what was said before";
     sink->answers_per_collect = 1;
     dispatcher->step(now, 0ms);
-    EXPECT_EQ(dispatcher->trouble(), "") << "it answers";
+    EXPECT_EQ(dispatcher->trouble().words, "") << "it answers";
 }
 
 TEST_P(Dispatching, a_sink_that_takes_nothing_costs_no_event_an_attempt) {
@@ -336,7 +337,7 @@ TEST_P(Dispatching, a_sink_that_takes_nothing_costs_no_event_an_attempt) {
     const auto tries = sink->sent.size();
     dispatcher->step(now, 0ms);
     EXPECT_LE(sink->sent.size(), tries + 1) << "an open circuit lets one probe through";
-    EXPECT_EQ(dispatcher->trouble().substr(0, 3), "no ");
+    EXPECT_EQ(dispatcher->trouble().words.substr(0, 3), "no ");
     sink->down = false;
     run();
     EXPECT_FALSE(dispatcher->circuit_open());
@@ -514,6 +515,124 @@ TEST_P(Dispatching, an_empty_batch_is_settled_in_its_turn) {
     run();
     EXPECT_EQ(checkpoint.position.first, 2u);
     EXPECT_TRUE(dispatcher->idle());
+}
+
+TEST_P(Dispatching, a_destination_that_is_shut_costs_no_event_its_place_however_long) {
+    policy.attempts = 2;
+    begin(GetParam());
+    sink->down = true;
+    sink->how_down = Verdict::shut;
+    dispatcher->add(batch({"a1", "a2", "b1", "1"}));
+    run(500);
+    EXPECT_TRUE(checkpoint.parked.empty());
+    EXPECT_EQ(dispatcher->trouble().fault, Fault::destination);
+    EXPECT_TRUE(dispatcher->circuit_open());
+    sink->down = false;
+    run();
+    EXPECT_EQ(delivered_of('a'), (Ids{"a1", "a2"}));
+    EXPECT_TRUE(checkpoint.parked.empty());
+    EXPECT_TRUE(dispatcher->idle());
+    EXPECT_TRUE(dispatcher->trouble().empty());
+}
+
+TEST_P(Dispatching, a_lone_event_is_not_blamed_for_a_destination_that_is_shut) {
+    policy.attempts = 2;
+    begin(GetParam());
+    sink->down = true;
+    sink->how_down = Verdict::shut;
+    dispatcher->add(batch({"a1"}));
+    run(300);
+    EXPECT_TRUE(checkpoint.parked.empty());
+    EXPECT_EQ(sink->checks, 0);
+}
+
+TEST_P(Dispatching, one_shut_destination_among_others_is_parked_and_not_dead) {
+    policy.attempts = 3;
+    begin(GetParam());
+    sink->scripts["a1"] = std::deque<Verdict>(100, Verdict::shut);
+    dispatcher->add(batch({"a1", "a2"}));
+    for (int i = 0; i < 20; ++i) {
+        dispatcher->add(batch({std::string("c") + char('a' + i)}));
+        run(5);
+    }
+    run();
+    EXPECT_EQ(checkpoint.parked, (Ids{"a1 retry", "a2 blocked"}));
+}
+
+TEST_P(Dispatching, rejections_in_a_row_stop_the_burying_until_one_is_delivered) {
+    policy.give_up_limit = 3;
+    begin(GetParam());
+    sink->down = true;
+    sink->how_down = Verdict::rejected;
+    Ids ids;
+    for (char key = 'a'; key <= 'p'; ++key) ids.push_back({key, '1'});
+    for (char key = 'a'; key <= 'p'; ++key) ids.push_back({key, '2'});
+    dispatcher->add(batch(ids));
+    run(500);
+    EXPECT_EQ(checkpoint.parked, (Ids{"a1 dead", "b1 dead", "c1 dead"}));
+    EXPECT_EQ(checkpoint.position.second, 3u);
+    EXPECT_EQ(dispatcher->trouble().fault, Fault::event);
+    EXPECT_NE(dispatcher->trouble().words.find("3 events in a row"), std::string::npos);
+    const auto tries = sink->sent.size();
+    dispatcher->step(now, 0ms);
+    EXPECT_LE(sink->sent.size(), tries + 1) << "it is asked now and then, not all the time";
+    sink->down = false;
+    run();
+    EXPECT_EQ(checkpoint.parked.size(), 3u);
+    EXPECT_EQ(sink->delivered.size(), ids.size() - 3);
+    EXPECT_EQ(delivered_of('d'), (Ids{"d1", "d2"}));
+    EXPECT_TRUE(dispatcher->trouble().empty());
+    EXPECT_TRUE(dispatcher->idle());
+}
+
+TEST_P(Dispatching, a_crowd_of_poison_is_passed_once_something_behind_it_is_taken) {
+    policy.give_up_limit = 2;
+    begin(GetParam());
+    Ids ids;
+    for (char key = 'a'; key <= 'j'; ++key) {
+        ids.push_back({key, '1'});
+        sink->scripts[ids.back()] = std::deque<Verdict>(1000, Verdict::rejected);
+    }
+    for (char key = 'k'; key <= 'z'; ++key) ids.push_back({key, '1'});
+    dispatcher->add(batch(ids));
+    run(5000);
+    EXPECT_EQ(sink->delivered.size(), 16u);
+    EXPECT_GE(checkpoint.parked.size(), 2u);
+    for (const auto& it : checkpoint.parked) EXPECT_NE(it.find("dead"), std::string::npos) << it;
+}
+
+TEST_P(Dispatching, the_next_session_knows_how_many_were_given_up_in_a_row) {
+    policy.give_up_limit = 3;
+    begin(GetParam());
+    sink->down = true;
+    sink->how_down = Verdict::rejected;
+    dispatcher->add(batch({"a1", "b1"}));
+    run();
+    const Streak streak = dispatcher->streak();
+    EXPECT_FALSE(streak.full());
+    begin(GetParam());
+    dispatcher->resume(streak);
+    sink->down = true;
+    sink->how_down = Verdict::rejected;
+    dispatcher->add(batch({"c1", "d1"}));
+    run(100);
+    EXPECT_EQ(checkpoint.parked, (Ids{"a1 dead", "b1 dead", "c1 dead"}));
+}
+
+TEST_P(Dispatching, what_cannot_be_rendered_stops_the_burying_too_and_nobody_is_asked_all_the_time) {
+    policy.give_up_limit = 2;
+    begin(GetParam());
+    auto made = batch({"a1", "b1", "a2", "c1", "d1"});
+    for (auto& event : made->events) event.event_type = "unrenderable";
+    dispatcher->add(made);
+    run(50);
+    EXPECT_EQ(checkpoint.parked, (Ids{"a1 dead", "b1 dead"}));
+    ASSERT_TRUE(dispatcher->next_timer());
+    EXPECT_GT(*dispatcher->next_timer(), now - 2ms);
+    dispatcher->add(batch({"e1"}));
+    run(500);
+    EXPECT_EQ(sink->delivered, (Ids{"e1"}));
+    EXPECT_EQ(dispatcher->counts().dead, 4u) << "two more after one was delivered";
 }
 
 INSTANTIATE_TEST_SUITE_P(Sinks, Dispatching, testing::Bool(),
