@@ -50,7 +50,7 @@ begin
         update baton_internal.parked p
            set state = case when g.ordered and exists (select from baton_internal.parked q where q.group_id = p.group_id and q.key = p.key
                                                           and q.id < p.id and baton_internal.blocks_key(g, q.state)) then 'blocked' else 'retry' end,
-               attempt = 0, due_at = clock_timestamp(), parked_at = clock_timestamp()
+               attempt = 0, lost = 0, due_at = clock_timestamp(), parked_at = clock_timestamp()
          where p.parked_id = letter.parked_id;
         perform baton_internal.record_action('replay_dead_letter', g.group_name, jsonb_build_object('id', letter.parked_id, 'offset', letter.id));
         replayed := replayed + 1;

@@ -6,6 +6,8 @@
 --   3. A piece is a range of ids of one window, cut down to some lanes; pieces of one lane are leased in order, and no two
 --      consumers hold one lane at the same time.
 --   4. A settled event is in no piece and not parked: an event that is parked out of a piece is one of its holes from then on.
+--   5. A lease is held as a whole or lost as a whole. Whoever lost it can neither commit, fail nor extend any of it.
+--   6. An event dies of lost leases only when the last of them held this event alone, and its consumer nothing else.
 
 create table baton.consumer_groups (
     group_id          int         generated always as identity primary key,
@@ -68,7 +70,7 @@ create table baton_internal.pieces (
     upto_id       bigint      not null,
     lanes         bigint      not null,  -- one bit per lane
     holes         bigint[]    not null default '{}',  -- ids within it that were parked, and so have gone their own way
-    attempt       int         not null,
+    attempt       int         not null,  -- above 1: a lease on it was lost, its events are suspects
     lease_token   uuid,                  -- null while it waits for a taker
     consumer_id   text,
     leased_at     timestamptz,
@@ -84,6 +86,7 @@ create table baton_internal.parked (
     state        text        not null check (state in ('scheduled', 'retry', 'blocked', 'dead')),
     key          text,
     attempt      int         not null,  -- deliveries made so far
+    lost         int         not null default 0,  -- leases lost since a consumer last said something of it: above 0 it is a suspect
     follows      bigint,                -- the event of its key before it, if its lease had not settled that one
     due_at       timestamptz not null,
     error        text,
@@ -96,10 +99,12 @@ create table baton_internal.parked (
     unique (group_id, id)
 );
 comment on table baton_internal.parked is 'events that cannot go now: scheduled, retry, blocked, dead';
-create index parked_due on baton_internal.parked (group_id, due_at) where state in ('scheduled', 'retry');
+create index parked_due on baton_internal.parked (group_id, due_at) where state in ('scheduled', 'retry') and lease_token is null;
 create index parked_key on baton_internal.parked (group_id, key, id) where key is not null;
 create index parked_dead on baton_internal.parked (group_id, parked_id) where state = 'dead';
-create index parked_lease on baton_internal.parked (lease_token) where lease_token is not null;
+create index parked_holder on baton_internal.parked (group_id, consumer_id, lease_token) where lease_token is not null;
+create index parked_lease_end on baton_internal.parked (group_id, leased_until) where lease_token is not null;
+create index parked_suspects on baton_internal.parked (group_id, id) where lost > 0;
 
 create table baton_internal.consumers (
     group_id          int         not null references baton.consumer_groups on delete cascade,

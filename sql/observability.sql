@@ -224,10 +224,9 @@ begin
               where x.reaped_at is null
                 and x.last_heartbeat_at < clock_timestamp() - make_interval(hours => baton.setting('consumer_dead_threshold_hours')::int)
              returning x.group_id, x.consumer_id, x.last_heartbeat_at loop
-        update baton_internal.pieces p set lease_token = null, consumer_id = null, leased_until = null
-         where p.group_id = c.group_id and p.consumer_id = c.consumer_id;
-        update baton_internal.parked p set lease_token = null, consumer_id = null, leased_until = null
-         where p.group_id = c.group_id and p.consumer_id = c.consumer_id;
+        -- the next poll ends what has run out, as a whole and under the group's lock
+        update baton_internal.pieces p set leased_until = '-infinity' where p.group_id = c.group_id and p.consumer_id = c.consumer_id;
+        update baton_internal.parked p set leased_until = '-infinity' where p.group_id = c.group_id and p.consumer_id = c.consumer_id;
         perform baton_internal.alert('consumer_reaped', (select g.group_name from baton.consumer_groups g where g.group_id = c.group_id),
                             jsonb_build_object('consumer', c.consumer_id, 'last_heartbeat', c.last_heartbeat_at));
     end loop;

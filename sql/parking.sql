@@ -49,7 +49,7 @@ begin
               from unnest(ids, keys, attempts) as u (id, key, attempt)) f
     on conflict (group_id, id) do update
        set state = excluded.state, attempt = excluded.attempt, due_at = excluded.due_at, error = excluded.error,
-           event = coalesce(p.event, excluded.event), lease_token = null, consumer_id = null, leased_until = null,
+           event = coalesce(p.event, excluded.event), lost = 0, lease_token = null, consumer_id = null, leased_until = null,
            parked_at = clock_timestamp();
     perform baton_internal.alert('dead_letter', g.group_name, jsonb_build_object('id', p.id, 'error', left(p.error, 500), 'attempt', p.attempt))
        from baton_internal.parked p where p.group_id = g.group_id and p.id = any (ids) and p.state = 'dead';
@@ -85,36 +85,53 @@ as $$
 $$;
 comment on function baton_internal.is_under_way(int, text, bigint) is 'whether an event is in a piece';
 
--- Whether a parked event could go now, were it the first of its key.
-create function baton_internal.is_free(p baton_internal.parked)
+-- Whether a parked event could go now, were it the first of its key. A suspect cannot go with others, where suspects are heeded.
+create function baton_internal.is_free(p baton_internal.parked, moment timestamptz, heed_suspects boolean)
 returns boolean
-language sql volatile
+language sql stable
 as $$
-    select p.lease_token is null and (p.state = 'blocked' or p.state in ('scheduled', 'retry') and p.due_at <= clock_timestamp())
+    select p.lease_token is null and (p.state = 'blocked' or p.state in ('scheduled', 'retry') and p.due_at <= moment)
+       and (p.lost = 0 or not heed_suspects)
        and (p.follows is null or not baton_internal.is_under_way(p.group_id, p.key, p.follows))
 $$;
-comment on function baton_internal.is_free(baton_internal.parked) is 'whether a parked event is due, not leased, and waits for none in a piece';
+comment on function baton_internal.is_free(baton_internal.parked, timestamptz, boolean) is 'whether a parked event is due, not leased, and waits for none in a piece';
+
+-- Parked events that can go, each the first of its key or one whose key does not matter, in order of their time.
+create function baton_internal.due_parked(g baton.consumer_groups, moment timestamptz, heed_suspects boolean, batch int)
+returns setof baton_internal.parked
+language sql stable
+as $$
+    select p.*
+      from baton_internal.parked p
+     where p.group_id = g.group_id and p.state in ('scheduled', 'retry') and p.lease_token is null and p.due_at <= moment
+       and baton_internal.is_free(p, moment, heed_suspects)
+       and not (p.state = 'retry' and exists (
+               select from baton_internal.parked q where q.group_id = g.group_id and q.key = p.key and q.id < p.id
+                  and baton_internal.blocks_key(g, q.state) and not baton_internal.is_free(q, moment, heed_suspects)))
+     order by p.due_at, p.id limit batch
+$$;
+comment on function baton_internal.due_parked(baton.consumer_groups, timestamptz, boolean, int) is 'parked events that can go now';
 
 -- Lease parked events that are due. What is parked of a key goes in id order and without a gap: an event that another consumer holds, or
 -- that is not due, holds back all that follow it, even when one before it is due. Leases that ran out have been ended before.
-create function baton_internal.lease_parked(g baton.consumer_groups, consumer_id text, token uuid, until timestamptz, batch int)
+-- A relay does not heed suspects: it has no leases on events to lose.
+create function baton_internal.lease_parked(g baton.consumer_groups, consumer_id text, token uuid, moment timestamptz, until timestamptz, batch int,
+                                   heed_suspects boolean)
 returns setof baton_internal.parked
 language sql
 as $$
-    with due as (
-        select p.parked_id, p.key, p.state
-          from baton_internal.parked p
-         where p.group_id = g.group_id and p.state in ('scheduled', 'retry') and p.due_at <= clock_timestamp() and baton_internal.is_free(p)
-           and not (p.state = 'retry' and exists (
-                   select from baton_internal.parked q where q.group_id = g.group_id and q.key = p.key and q.id < p.id
-                      and baton_internal.blocks_key(g, q.state) and not baton_internal.is_free(q)))
-         order by p.due_at, p.id limit batch
-    ), line as (
-        select l.parked_id
-          from (select q.parked_id, bool_and(baton_internal.is_free(q)) over (partition by q.key order by q.id) as free
-                  from baton_internal.parked q
-                 where q.group_id = g.group_id and q.key in (select d.key from due d where d.state = 'retry') and baton_internal.blocks_key(g, q.state)) l
-         where l.free
+    with due as materialized (
+        select d.parked_id, d.key, d.state from baton_internal.due_parked(g, moment, heed_suspects, batch) d
+    ), line as materialized (
+        select f.parked_id
+          from (select distinct d.key from due d where d.state = 'retry' and d.key is not null) k
+         cross join lateral (
+               select l.parked_id, bool_and(l.free) over (order by l.id) as free
+                 from (select q.parked_id, q.id, baton_internal.is_free(q, moment, heed_suspects) as free
+                         from baton_internal.parked q
+                        where q.group_id = g.group_id and q.key = k.key and baton_internal.blocks_key(g, q.state)
+                        order by q.id limit batch) l) f
+         where f.free
     ), chosen as (
         select p.parked_id from baton_internal.parked p
          where p.parked_id in (select d.parked_id from due d where d.state = 'scheduled' or d.key is null or not g.ordered
@@ -122,12 +139,11 @@ as $$
          order by p.id limit batch for update
     )
     update baton_internal.parked p
-       set lease_token = token, consumer_id = lease_parked.consumer_id, leased_at = clock_timestamp(), leased_until = until,
-           attempt = p.attempt + 1
+       set lease_token = token, consumer_id = lease_parked.consumer_id, leased_at = moment, leased_until = until, attempt = p.attempt + 1
       from chosen where p.parked_id = chosen.parked_id
     returning p.*
 $$;
-comment on function baton_internal.lease_parked(baton.consumer_groups, text, uuid, timestamptz, int) is 'leases due parked events';
+comment on function baton_internal.lease_parked(baton.consumer_groups, text, uuid, timestamptz, timestamptz, int, boolean) is 'leases due parked events';
 
 -- Read parked events back: from their own copy, or from the log.
 create function baton_internal.parked_events(outbox baton.outboxes, leased baton_internal.parked[])

@@ -421,7 +421,7 @@ declare
 begin
     select * into g from baton.consumer_groups c where c.group_id = at.group_id;
     -- the owner holds them until it settles them or another takes the group: take_group() frees them
-    return query select * from baton_internal.lease_parked(g, at.owner, gen_random_uuid(), 'infinity', batch);
+    return query select * from baton_internal.lease_parked(g, at.owner, gen_random_uuid(), clock_timestamp(), 'infinity', batch, false);
 end
 $$;
 comment on function baton_internal.lease_group_parked(int, bigint, int) is 'leases due parked events to the relay that owns the group';

@@ -110,14 +110,20 @@ end
 $$;
 comment on function baton.commit_offset(text, text, bigint, uuid) is 'settles the events of a lease in delivery order up to an id';
 
--- The parked events that a consumer holds.
+-- The parked events that a consumer holds, of one lease or of all.
 create function baton_internal.held_parked(g baton.consumer_groups, consumer_id text, token uuid)
 returns setof baton_internal.parked
-language sql stable
+language plpgsql stable
 as $$
-    select * from baton_internal.parked p
-     where p.group_id = g.group_id and p.consumer_id = held_parked.consumer_id and p.lease_token is not null
-       and (token is null or p.lease_token = token)
+begin
+    if token is null then
+        return query select * from baton_internal.parked p
+                      where p.group_id = g.group_id and p.consumer_id = held_parked.consumer_id and p.lease_token is not null;
+    else
+        return query select * from baton_internal.parked p
+                      where p.group_id = g.group_id and p.consumer_id = held_parked.consumer_id and p.lease_token = token;
+    end if;
+end
 $$;
 comment on function baton_internal.held_parked(baton.consumer_groups, text, uuid) is 'parked events leased to a consumer';
 
@@ -349,7 +355,7 @@ begin
     update baton_internal.pieces p set lease_token = null, consumer_id = null, leased_until = null
      where p.group_id = g.group_id and p.piece_id >= (baton_internal.position_of(g.group_id)).first_piece
        and p.piece_id = any (array(select h.piece_id from baton_internal.held_pieces(g, release_lease.consumer_id, release_lease.lease_token) h));
-    update baton_internal.parked p set lease_token = null, consumer_id = null, leased_until = null
+    update baton_internal.parked p set lease_token = null, consumer_id = null, leased_until = null, attempt = p.attempt - 1  -- that was no attempt
      where p.parked_id in (select h.parked_id from baton_internal.held_parked(g, release_lease.consumer_id, release_lease.lease_token) h);
 end
 $$;

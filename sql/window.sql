@@ -139,6 +139,16 @@ as $$
 $$;
 comment on function baton_internal.event_columns(text) is 'select list of an event, by the type of its payload';
 
+-- The names of these columns.
+create function baton_internal.polled_columns()
+returns text
+language sql immutable
+as $$
+    select 'e.id, e.event_id, e.tenant_id, e.aggregate_type, e.aggregate_id, e.event_type, e.schema_version, e.topic, e.partition_key, e.payload, '
+           'e.headers, e.trace_id, e.correlation_id, e.causation_id, e.occurred_at, e.payload_bytes'
+$$;
+comment on function baton_internal.polled_columns() is 'names of an event''s columns in polled_event';
+
 -- The lane of a row `e` as an expression.
 create function baton_internal.lane_expression()
 returns text
@@ -177,36 +187,21 @@ $$;
 comment on function baton_internal.window_query(baton.outboxes, baton.consumer_groups, baton_internal.windows, bigint, bigint, int, text)
     is 'text of the statement that reads a window';
 
--- What the next events of a window are like, without reading their payloads.
-create function baton_internal.survey_window(outbox baton.outboxes, g baton.consumer_groups, w baton_internal.windows, after_id bigint, upto_id bigint,
-                                    batch int, out events int, out first_id bigint, out last_id bigint, out lanes bigint, out scheduled boolean)
+-- The lanes of the next events of a window.
+create function baton_internal.survey_window(outbox baton.outboxes, g baton.consumer_groups, w baton_internal.windows, after_id bigint, batch int)
+returns bigint
 language plpgsql volatile
 as $$
+declare
+    lanes bigint;
 begin
-    execute format('select count(*), min(id), max(id), bit_or(1::bigint << lane), coalesce(bool_or(available_at > clock_timestamp()), false) from (%s) s',
-                   baton_internal.window_query(outbox, g, w, survey_window.after_id, upto_id, batch, 'e.id, e.available_at, ' || baton_internal.lane_expression() || ' as lane'))
-       into events, first_id, last_id, lanes, scheduled;
+    execute format('select bit_or(1::bigint << lane) from (%s) s',
+                   baton_internal.window_query(outbox, g, w, after_id, 9223372036854775807, batch, 'e.id, ' || baton_internal.lane_expression() || ' as lane'))
+       into lanes;
+    return lanes;
 end
 $$;
-comment on function baton_internal.survey_window(baton.outboxes, baton.consumer_groups, baton_internal.windows, bigint, bigint, int)
-    is 'extent and lanes of the next events of a window';
-
--- Read a stretch of a window in id order, with what decides an event's way: when it is due, its key and its lane.
-create function baton_internal.read_window(outbox baton.outboxes, g baton.consumer_groups, w baton_internal.windows, after_id bigint, upto_id bigint,
-                                  batch int)
-returns table (
-    id bigint, event_id uuid, tenant_id text, aggregate_type text, aggregate_id text, event_type text, schema_version int,
-    topic text, partition_key text, payload jsonb, headers jsonb, trace_id text, correlation_id text, causation_id text,
-    occurred_at timestamptz, payload_bytes bytea, available_at timestamptz, key text, lane int)
-language plpgsql volatile
-as $$
-begin
-    return query execute baton_internal.window_query(outbox, g, w, after_id, upto_id, batch, baton_internal.event_columns(outbox.payload_type)
-        || ', e.available_at, coalesce(e.partition_key, e.aggregate_id) as key, ' || baton_internal.lane_expression() || ' as lane');
-end
-$$;
-comment on function baton_internal.read_window(baton.outboxes, baton.consumer_groups, baton_internal.windows, bigint, bigint, int)
-    is 'events of a window in delivery order';
+comment on function baton_internal.survey_window(baton.outboxes, baton.consumer_groups, baton_internal.windows, bigint, int) is 'lanes of the next events of a window';
 
 -- Load a window that was opened before; one of an era that has ended since stops at the era's end.
 create function baton_internal.load_window(outbox baton.outboxes, group_id int, window_number bigint)

@@ -23,7 +23,9 @@ std::string make_database(Form form) {
 
 void settle_all(Connection& db) {
     while (db.value("select count(*) from baton.poll_outbox('g', 'c')") != "0")
-        db.exec("select baton.commit_offset('g', 'c', max(upto_id)) from baton_internal.pieces");
+        db.exec(
+            "select baton.commit_offset('g', 'c', max(upto_id), lease_token) from baton_internal.pieces "
+            "group by lease_token");
 }
 
 // The pages that a statement touches.

@@ -198,6 +198,7 @@ bool Workload::handle_batch(Connection& db, const Member& member, const std::str
         if (row == stall_at) std::this_thread::sleep_for(std::chrono::milliseconds(dice(seed, 2000)));
         if (row == crash_at) return true;
         if (skipped.contains(batch.text(row, 0))) continue;
+        if (member.deadly.contains(batch.text(row, 1))) return true;
         if (row == fail_at) {
             const auto parked = db.query(
                 "select id from baton.fail_events($1, $2, array[$3::bigint], 'on purpose', false, $4::uuid)",
@@ -234,7 +235,7 @@ void Workload::member(Member member, Journal& account) {
         try {
             const bool was_draining = draining_;
             if (handle_batch(*db, member, name, account, seed)) {
-                if (member.crash_percent > 0 && dice(seed, 100) < member.crash_percent) ++life;
+                if (member.new_names || dice(seed, 100) < member.crash_percent) ++life;
                 continue;
             }
             if (was_draining &&

@@ -72,10 +72,12 @@ struct Member {
     std::string group;
     int number = 0;
     int visibility_seconds = 60;
-    int crash_percent = 0;    // leaves without committing and comes back under a new name
-    int fail_percent = 0;     // fails one event of the batch
-    int partial_percent = 0;  // commits only a part, then the rest
-    int stall_percent = 0;    // stands still for up to two seconds, its lease in hand
+    int crash_percent = 0;              // leaves without committing and comes back under a new name
+    int fail_percent = 0;               // fails one event of the batch
+    int partial_percent = 0;            // commits only a part, then the rest
+    int stall_percent = 0;              // stands still for up to two seconds, its lease in hand
+    bool new_names = false;             // takes a new name after each batch
+    std::set<std::string> deadly = {};  // events that kill the member before it has settled anything
 };
 
 class Workload {

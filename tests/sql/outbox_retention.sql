@@ -96,6 +96,6 @@ select is((select count(*)::int from baton_internal.consumers where consumer_id 
 update baton_internal.consumers set last_heartbeat_at = now() - interval '25 hours' where consumer_id = 'c';
 select baton.run_maintenance();
 select is((select count(*)::int from baton_internal.consumers where consumer_id = 'c' and reaped_at is null), 0, 'one that is only dead is reaped');
-select is((select count(*)::int from baton_internal.pieces where consumer_id = 'c'), 0, 'and its leases are free');
+select is((select count(*)::int from baton_internal.pieces where consumer_id = 'c' and leased_until > now()), 0, 'and its leases have run out');
 
 select * from finish();
