@@ -1,31 +1,26 @@
 -- Adopting tables that exist: any column names, and the layouts baton knows. Nothing in the table is changed.
 
--- Find the table that a user names, by the user's search path.
+-- Find the table that a user names, by the user's search path, if the user may hand it over.
 create function baton_internal.find_user_table(table_ref text, path name[])
 returns regclass
-language plpgsql stable
+language plpgsql
 as $$
 declare
     asked record := baton_internal.parse_table_name(table_ref, '');
     found_one record;
 begin
-    select c.oid::regclass as relation, c.relkind, c.relname into found_one
+    select c.oid::regclass as relation into found_one
       from pg_class c join pg_namespace n on n.oid = c.relnamespace
      where c.relname = asked.table_name and (n.nspname = asked.schema_name or (asked.schema_name = '' and n.nspname = any (path)))
      order by array_position(path, n.nspname) limit 1;
     if found_one.relation is null then
         raise exception 'table "%" does not exist', table_ref using errcode = 'undefined_table';
-    elsif found_one.relkind not in ('r', 'p') then
-        raise exception '"%" is not a table', table_ref using errcode = 'wrong_object_type';
-    elsif not has_table_privilege(found_one.relation, 'select, insert, update, delete') then
-        raise exception 'baton may not work on table "%"', table_ref
-            using errcode = 'insufficient_privilege',
-                  hint = format('as its owner: grant select, insert, update, delete on %s to %I', found_one.relation, current_user);
     end if;
+    perform baton_internal.check_table_adoptable(found_one.relation);
     return found_one.relation;
 end
 $$;
-comment on function baton_internal.find_user_table(text, name[]) is 'the named table, which baton may work on';
+comment on function baton_internal.find_user_table(text, name[]) is 'the named table, which the caller may hand over';
 
 -- Tell which known layout a table has, by its columns.
 create function baton_internal.detect_inbox_layout(relation regclass)
@@ -172,7 +167,9 @@ begin
                       then baton_internal.detect_inbox_layout(it.relation) else 'mapped' end;
     if to_regnamespace(quote_ident(it.schema_name)) is null then
         raise exception 'schema "%" does not exist', it.schema_name using errcode = 'invalid_schema_name';
-    elsif exists (select 1 from baton.inboxes i where i.schema_name = it.schema_name and i.name = it.name) then
+    end if;
+    perform baton_internal.check_schema_create(it.schema_name);
+    if exists (select 1 from baton.inboxes i where i.schema_name = it.schema_name and i.name = it.name) then
         raise exception 'inbox "%" already exists', format('%I.%I', it.schema_name, it.name)
             using errcode = 'duplicate_object', hint = 'drop it first; an adopted table is never dropped with it';
     end if;

@@ -13,79 +13,41 @@ as $$
 $$;
 comment on function baton_internal.inbox_claim_columns(baton.inboxes) is 'select list of a claim';
 
--- Write the condition that leaves alone what a worker without baton has locked.
-create function baton_internal.inbox_foreign_lock_condition(it baton.inboxes)
-returns text
-language sql immutable
-as $$
-    select case when it.layout = 'omni_box' then
-        format(' and (t.locked_at is null or w.leased_until is not null or t.locked_at <= $1 - interval %L)', it.foreign_lock_timeout)
-        else '' end
-$$;
-comment on function baton_internal.inbox_foreign_lock_condition(baton.inboxes) is 'SQL that respects locks of other workers';
-
 -- Write the condition under which a pending message may be leased now.
 create function baton_internal.inbox_ready_condition(it baton.inboxes, terms baton_internal.inbox_terms)
 returns text
 language sql stable
 as $$
-    select case when it.layout = 'managed' then
-        format('%s and t.available_at <= $1 and (t.leased_until is null or t.leased_until <= $1)'
-               ' and ($6::text is null or t.tenant_id = $6)', terms.pending)
-    else
-        format('%s and (%s is null or %2$s <= $1) and (w.leased_until is null or w.leased_until <= $1)', terms.pending, terms.available)
-        || baton_internal.inbox_foreign_lock_condition(it) end
+    select format('%s and t.available_at <= $1 and (t.leased_until is null or t.leased_until <= $1)'
+                  ' and ($6::text is null or t.tenant_id = $6)', terms.pending)
 $$;
 comment on function baton_internal.inbox_ready_condition(baton.inboxes, baton_internal.inbox_terms) is 'SQL for pending, due and not leased';
-
--- Write where messages are read from: the table `t`, for an adopted one with its leases `w`.
-create function baton_internal.inbox_source(it baton.inboxes, terms baton_internal.inbox_terms)
-returns text
-language sql stable
-as $$
-    select it.relation || ' t' || case when it.layout = 'managed' then '' else
-        format(' left join baton_internal.inbox_work w on w.inbox = %s and w.event_id = %s', it.id, terms.id) end
-$$;
-comment on function baton_internal.inbox_source(baton.inboxes, baton_internal.inbox_terms) is 'FROM clause of an inbox';
 
 -- Write how messages are picked in due order: the query `picked (id, due)`.
 create function baton_internal.inbox_pick_sql(it baton.inboxes, terms baton_internal.inbox_terms, condition text)
 returns text
 language sql stable
 as $$
-    select format('picked as materialized (select %s as id, %s as due from %s where %s %s order by %2$s limit $5'
+    select format('picked as materialized (select %s as id, %s as due from %s t where %s %s order by %2$s limit $5'
                   ' for no key update of t skip locked)',
-                  terms.id, terms.due, baton_internal.inbox_source(it, terms), baton_internal.inbox_ready_condition(it, terms), condition)
+                  terms.id, terms.due, it.relation, baton_internal.inbox_ready_condition(it, terms), condition)
 $$;
 comment on function baton_internal.inbox_pick_sql(baton.inboxes, baton_internal.inbox_terms, text) is 'query that picks messages in due order';
 
 -- Write the claim. $1 moment, $2 token, $3 worker, $4 end of the lease, $5 batch, $6 tenant. In a managed table nothing
--- that is indexed changes unless a lease ran out, so a claim adds no index entries. For an adopted one the upsert of
--- the lease decides who gets a message: the row lock alone would let in a claimer with an older snapshot.
+-- that is indexed changes unless a lease ran out, so a claim adds no index entries.
 create function baton_internal.inbox_claim_sql(it baton.inboxes, terms baton_internal.inbox_terms, picking text)
 returns text
 language sql stable
 as $$
-    select 'with recursive ' || picking || format(case when it.layout = 'managed' then $managed$, taken as (
+    select 'with recursive ' || picking || format($query$, taken as (
             update %1$s t set %2$s from picked p where t.event_id = p.id
             returning %3$s, t.retry_count, p.due, t.leased_until is not null
-        )$managed$ else $adopted$, leased as (
-            insert into baton_internal.inbox_work as w (inbox, event_id, lease_token, leased_by, leased_until)
-            select %4$s, p.id, $2, $3, $4 from picked p
-            on conflict (inbox, event_id) do update
-               set lease_token = $2, leased_by = $3, leased_until = $4, lapsed = w.leased_until is not null
-             where w.leased_until is null or w.leased_until <= $1
-            returning w.event_id, w.lapsed
-        ), taken as (
-            update %1$s t set %2$s from leased l join picked p on p.id = l.event_id
-             where t.%5$I = l.event_id::%6$s and %7$s
-            returning %3$s, %8$s, p.due, %8$s < %9$s
-        )$adopted$ end || $tail$
+        )
         select c.* from taken c (event_id, event_type, source, aggregate_id, payload, headers, trace_id, received_at, sequence_num,
                                  retry_count, due, alive)
-         where c.alive order by c.due, c.received_at$tail$,
-        it.relation, terms.lease, baton_internal.inbox_claim_columns(it), it.id, it.id_column, terms.id_type, terms.pending,
-        terms.retries, terms.limit_of)
+         where c.alive order by c.due, c.received_at$query$,
+        it.relation, terms.lease, baton_internal.inbox_claim_columns(it))
 $$;
 comment on function baton_internal.inbox_claim_sql(baton.inboxes, baton_internal.inbox_terms, text) is 'statement that leases picked messages';
 
@@ -133,6 +95,12 @@ begin
     end if;
     if it.priority_tiers is not null then  -- what is available is due within the longest schedule: the index scan ends there
         condition := condition || baton_internal.inbox_due_bound(it, terms);
+    end if;
+    if it.layout <> 'managed' then
+        return query select c.event_id, c.event_type, c.source, c.aggregate_id, c.payload, c.headers, c.trace_id, c.received_at,
+                            c.sequence_num, c.retry_count + 1, claim_inbox.lease_token, claim_inbox.leased_until
+                       from baton_internal.claim_adopted_inbox(it, condition, moment, batch, claim_inbox.lease_token, worker, claim_inbox.leased_until) c;
+        return;
     end if;
     if it.ordering_enabled then
         statement := baton_internal.inbox_claim_sql(it, terms, baton_internal.inbox_pick_ordered_sql(it, terms));

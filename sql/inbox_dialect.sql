@@ -1,6 +1,7 @@
 -- How an inbox's table says pending, dead, done, due; and what an update writes to move a message on.
--- The terms speak of the table as `t`; its conditions can be had without that prefix, for an index. In all of them $1 is the moment of the call; in `fail` $4 is the error and
--- $5 whether the failure is permanent; in `lease` $2 is the token, $3 the worker and $4 the end of the lease.
+-- The terms speak of the table as `t`; its conditions can be had without that prefix, for an index. In all of them $1 is the moment of the
+-- call. In baton's own tables $4 is the error and $5 whether the failure is permanent in `fail`, and $2 the token, $3 the worker and $4 the
+-- end of the lease in `lease`; adopted tables, which are worked as their owner, find error, permanent and worker in the JSON of $3.
 --
 -- What lasts, an index or a view, never holds the number of attempts, so that changing it rebuilds nothing: indexes select
 -- by `waiting`, `unfinished`, `failed` and `done`, and views read the number from the catalog. So that dead letters cost a
@@ -35,6 +36,16 @@ language sql volatile
 as $$ select least(cap, base * power(2, least(greatest(attempt, 1), 31) - 1)) * (1 - jitter * random()) $$;
 comment on function baton_internal.backoff_delay(interval, interval, float8, int) is 'exponential backoff with jitter';
 
+-- Write the same as SQL, for statements that cannot call baton's functions.
+create function baton_internal.backoff_delay_sql(it baton.inboxes, attempt text)
+returns text
+language sql immutable
+as $$
+    select format('least(interval %L, interval %L * power(2, least(greatest(%s, 1), 31) - 1)) * (1 - %s * random())',
+                  it.backoff_cap, it.backoff_base, attempt, it.backoff_jitter)
+$$;
+comment on function baton_internal.backoff_delay_sql(baton.inboxes, text) is 'exponential backoff with jitter as SQL';
+
 -- Write the condition that narrows a shared table to the inbox's consumer group.
 create function baton_internal.inbox_group_condition(it baton.inboxes, prefix text)
 returns text
@@ -50,6 +61,8 @@ as $$
 declare
     terms baton_internal.inbox_terms;
     managed boolean := it.layout = 'managed';
+    error_given text := case when managed then '$4' else '($3 ->> ''error'')' end;
+    for_good text := case when managed then '$5' else '($3 ->> ''permanent'')::boolean' end;
     error_set text := case when it.error_column is null then '' else format(', %I = ', it.error_column) end;
     lapsed text := case when managed then '(t.leased_until is not null)' else 'l.lapsed' end;
     group_condition text := baton_internal.inbox_group_condition(it, prefix);
@@ -67,8 +80,8 @@ begin
     terms.available := case when managed then 't.available_at' else 'w.available_at' end;
     terms.due := prefix || case when managed then 'available_at' else quote_ident(it.received_at_column) end;
     terms.complete := format('%I = $1', it.processed_at_column) || error_set || case when error_set = '' then '' else 'null' end || clear_lease;
-    terms.fail := format('%1$I = case when $5 then greatest(t.%1$I + 1, %2$s) else t.%1$I + 1 end', it.retry_count_column, limit_of)
-                  || error_set || case when error_set = '' then '' else '$4' end || clear_lease
+    terms.fail := format('%1$I = case when %3$s then greatest(t.%1$I + 1, %2$s) else t.%1$I + 1 end', it.retry_count_column, limit_of, for_good)
+                  || error_set || case when error_set = '' then '' else error_given end || clear_lease
                   || case when managed then format(', available_at = case when $5 or t.retry_count + 1 >= %s then ''infinity'''
                                                    ' else $1 + baton_internal.backoff_delay(%L, %L, %L, t.retry_count + 1) end',
                                                    limit_of, it.backoff_base, it.backoff_cap, it.backoff_jitter) else '' end;
@@ -112,17 +125,17 @@ begin
     terms.available := 't.scheduled_at';
     terms.due := prefix || 'scheduled_at';
     terms.complete := 'status = ''completed'', completed_at = $1, ' || unlock;
-    terms.fail := format('attempts_made = case when $5 then t.max_attempts else least(t.attempts_made + 1, t.max_attempts) end,'
-                         ' status = case when $5 or t.attempts_made + 1 >= t.max_attempts then ''failed'' else ''pending'' end,'
-                         ' last_error = left($4, 2000), scheduled_at = $1 + baton_internal.backoff_delay(%L, %L, %L, t.attempts_made + 1), ',
-                         it.backoff_base, it.backoff_cap, it.backoff_jitter) || unlock;
+    terms.fail := format('attempts_made = case when %1$s then t.max_attempts else least(t.attempts_made + 1, t.max_attempts) end,'
+                         ' status = case when %1$s or t.attempts_made + 1 >= t.max_attempts then ''failed'' else ''pending'' end,'
+                         ' last_error = left($3 ->> ''error'', 2000), scheduled_at = $1 + %2$s, ',
+                         '($3 ->> ''permanent'')::boolean', baton_internal.backoff_delay_sql(it, 't.attempts_made + 1')) || unlock;
     terms.replay := 'status = ''pending'', completed_at = null, attempts_made = 0, last_error = null, scheduled_at = $1, ' || unlock;
     terms.release := unlock;
     terms.lease := 'attempts_made = least(t.attempts_made + l.lapsed::int, t.max_attempts),'
                    ' status = case when t.attempts_made + l.lapsed::int >= t.max_attempts then ''failed'' else t.status end,'
                    ' last_error = case when l.lapsed then ''the lease of a worker ran out'' else t.last_error end,'
                    ' locked_at = case when t.attempts_made + l.lapsed::int < t.max_attempts then $1 end,'
-                   ' locked_by = case when t.attempts_made + l.lapsed::int < t.max_attempts then left($3, 255) end, updated_at = $1';
+                   ' locked_by = case when t.attempts_made + l.lapsed::int < t.max_attempts then left($3 ->> ''worker'', 255) end, updated_at = $1';
     return terms;
 end
 $$;

@@ -19,6 +19,26 @@ as $$
 $$;
 comment on function baton_internal.inbox_gaps_query(baton.inboxes) is 'query behind gaps_<inbox>';
 
+-- List the gaps of an inbox. Like the query above, with the table's part of it read as the table's owner.
+create function baton_internal.inbox_gaps_of(it baton.inboxes)
+returns table (aggregate text, expected bigint, found bigint, gap_age_sec float8)
+language sql
+as $$
+    select g.aggregate, greatest(g.previous, s.last_sequence, 0) + 1, g.found, extract(epoch from clock_timestamp() - g.known_since)::float8
+      from baton_internal.run_as_owner(it.relation, format($query$
+               select g.aggregate, g.found, g.previous, g.known_since
+                 from (select t.%1$I::text as aggregate, t.%2$I::bigint as found, lead(t.%2$I::bigint) over w as previous,
+                              (min(t.%3$I) over w)::timestamptz as known_since
+                         from %4$s t where %5$s
+                       window w as (partition by hashtextextended(t.%1$I::text, 0), t.%1$I::text order by t.%2$I desc rows unbounded preceding)) g
+                where g.found > coalesce(g.previous, 0) + 1$query$,
+               it.aggregate_id_column, it.sequence_column, it.received_at_column, it.relation, baton_internal.inbox_ordered_condition(it, 't.')))
+           as g (aggregate text, found bigint, previous bigint, known_since timestamptz)
+      left join baton_internal.inbox_sequences s on s.inbox = it.id and s.aggregate = g.aggregate
+     where g.found > greatest(g.previous, s.last_sequence, 0) + 1
+$$;
+comment on function baton_internal.inbox_gaps_of(baton.inboxes) is 'missing sequences of an ordered inbox';
+
 -- Refuse what needs an ordered inbox on another.
 create function baton_internal.check_inbox_is_ordered(it baton.inboxes)
 returns void
@@ -43,7 +63,7 @@ declare
     it baton.inboxes := baton_internal.need_inbox(inbox, path);
 begin
     perform baton_internal.check_inbox_is_ordered(it);
-    return query execute baton_internal.inbox_gaps_query(it) || ' order by 1, 2';
+    return query select g.* from baton_internal.inbox_gaps_of(it) g order by 1, 2;
 end
 $$;
 comment on function baton.inbox_ordering_gaps(text, name[]) is 'missing sequences: aggregate, first missing, next found, age in seconds';
@@ -57,15 +77,18 @@ as $$
 declare
     terms baton_internal.inbox_terms := baton_internal.inbox_terms(it);
 begin
-    execute format('insert into baton_internal.inbox_sequences as s (inbox, aggregate, last_sequence)'
-                   ' select %s, t.%I::text, max(t.%I) from %s t where %s and t.%2$I is not null and t.%3$I is not null group by 2'
-                   ' on conflict (inbox, aggregate) do update set last_sequence = greatest(s.last_sequence, excluded.last_sequence),'
-                   ' event_id = null, leased_until = null',
-                   it.id, it.aggregate_id_column, it.sequence_column, it.relation, terms.done);
-    execute format('insert into baton_internal.inbox_replays (inbox, event_id) select %s, %s from %s t'
-                   ' join baton_internal.inbox_sequences s on s.inbox = %1$s and s.aggregate = t.%4$I::text and t.%5$I <= s.last_sequence'
-                   ' where %6$s on conflict do nothing',
-                   it.id, terms.id, it.relation, it.aggregate_id_column, it.sequence_column, terms.pending);
+    insert into baton_internal.inbox_sequences as s (inbox, aggregate, last_sequence)
+    select it.id, r.aggregate, r.highest
+      from baton_internal.run_as_owner(it.relation, format('select t.%1$I::text, max(t.%2$I)::bigint from %3$s t where %4$s and t.%1$I is not null'
+               ' and t.%2$I is not null group by 1', it.aggregate_id_column, it.sequence_column, it.relation, terms.done))
+           as r (aggregate text, highest bigint)
+    on conflict (inbox, aggregate) do update set last_sequence = greatest(s.last_sequence, excluded.last_sequence), event_id = null, leased_until = null;
+    insert into baton_internal.inbox_replays (inbox, event_id)
+    select it.id, r.id
+      from baton_internal.run_as_owner(it.relation, format('select %s, t.%I::text, t.%I::bigint from %s t where %s', terms.id, it.aggregate_id_column,
+               it.sequence_column, it.relation, terms.pending)) as r (id text, aggregate text, sequence bigint)
+      join baton_internal.inbox_sequences s on s.inbox = it.id and s.aggregate = r.aggregate and r.sequence <= s.last_sequence
+    on conflict do nothing;
 end
 $$;
 comment on function baton_internal.learn_inbox_sequences(baton.inboxes) is 'fills inbox_sequences from processed messages';
@@ -118,6 +141,7 @@ as $$
 declare
     it baton.inboxes := baton_internal.need_inbox(inbox, path);
 begin
+    perform baton_internal.check_inbox_change(it);
     perform baton_internal.check_inbox_is_queue(it);
     if it.priority_tiers is not null then
         raise exception 'inbox "%" has priorities, it cannot be ordered as well', it.name
@@ -154,6 +178,7 @@ as $$
 declare
     it baton.inboxes := baton_internal.need_inbox(inbox, path);
 begin
+    perform baton_internal.check_inbox_change(it);
     if not it.ordering_enabled then
         if if_exists then
             return;
@@ -177,6 +202,13 @@ declare
     terms baton_internal.inbox_terms := baton_internal.inbox_terms(it);
     buried bigint;
 begin
+    if it.layout <> 'managed' then
+        return baton_internal.change_as_owner(it.relation, format('update %s t set %s where %s and hashtextextended(t.%I::text, 0) ='
+            ' hashtextextended($3 ->> ''aggregate'', 0) and t.%4$I::text = $3 ->> ''aggregate'' and t.%I <= ($3 ->> ''up_to'')::bigint'
+            ' and (%s = any ($2)) is not true', it.relation, terms.fail, terms.pending, it.aggregate_id_column, it.sequence_column, terms.id),
+            clock_timestamp(), array(select r.event_id from baton_internal.inbox_replays r where r.inbox = it.id),
+            jsonb_build_object('aggregate', aggregate, 'up_to', up_to, 'error', reason, 'permanent', true));
+    end if;
     execute format('update %s t set %s where %s and hashtextextended(t.%I::text, 0) = hashtextextended($2, 0) and t.%4$I::text = $2 and t.%I <= $3'
                    ' and not exists (select 1 from baton_internal.inbox_replays r where r.inbox = %s and r.event_id = %s)',
                    it.relation, terms.fail, terms.pending, it.aggregate_id_column, it.sequence_column, it.id, terms.id)
@@ -198,6 +230,7 @@ declare
     last bigint;
 begin
     perform baton_internal.check_inbox_is_ordered(it);
+    perform baton_internal.check_inbox_grants(it, '{select,update}');
     if aggregate is null then
         raise exception 'an aggregate is needed' using errcode = 'invalid_parameter_value';
     end if;

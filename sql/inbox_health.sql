@@ -11,15 +11,17 @@ declare
     since text := case when it.layout = 'managed' then 'case when t.retry_count = 0 then greatest(t.received_at, t.available_at) else t.received_at end'
                        else format('t.%I', it.received_at_column) end;
 begin
-    execute format('select count(*), greatest(extract(epoch from $1 - min(%s)), 0), count(*) filter (where t.%I > $1 - interval ''5 minutes'')'
-                   ' from %s t where %s', since, it.received_at_column, it.relation, terms.pending)
-       into pending, oldest_sec, received_recently using clock_timestamp();
-    execute format('select count(*) from %s t where %s', it.relation, terms.dead) into dead;
     -- Whatever came in the last minutes is pending, dead, or was processed in them.
-    execute format('select count(*) filter (where t.%1$I > $1 - interval ''1 minute''), avg(extract(epoch from t.%1$I - t.%2$I)),'
-                   ' $2 + count(*) filter (where t.%2$I > $1 - interval ''5 minutes'') from %3$s t where %4$s and t.%1$I > $1 - interval ''5 minutes''',
-                   it.processed_at_column, it.received_at_column, it.relation, terms.done)
-       into processed_last_minute, avg_sec, received_recently using clock_timestamp(), received_recently;
+    select r.pending, r.oldest_sec, r.dead, r.processed_last_minute, r.avg_sec, r.pending_recently + r.processed_recently
+      into pending, oldest_sec, dead, processed_last_minute, avg_sec, received_recently
+      from baton_internal.run_as_owner(it.relation, format(
+        'select p.pending, p.oldest_sec, p.recently, (select count(*) from %3$s t where %6$s), d.last_minute, d.avg_sec, d.recently'
+        ' from (select count(*) as pending, greatest(extract(epoch from $1 - min(%1$s)), 0)::float8 as oldest_sec,'
+        ' count(*) filter (where t.%2$I > $1 - interval ''5 minutes'') as recently from %3$s t where %4$s) p,'
+        ' (select count(*) filter (where t.%5$I > $1 - interval ''1 minute'') as last_minute, avg(extract(epoch from t.%5$I - t.%2$I))::float8 as avg_sec,'
+        ' count(*) filter (where t.%2$I > $1 - interval ''5 minutes'') as recently from %3$s t where %7$s and t.%5$I > $1 - interval ''5 minutes'') d',
+        since, it.received_at_column, it.relation, terms.pending, it.processed_at_column, terms.dead, terms.done), clock_timestamp())
+        as r (pending bigint, oldest_sec float8, pending_recently bigint, dead bigint, processed_last_minute bigint, avg_sec float8, processed_recently bigint);
 end
 $$;
 comment on function baton_internal.inbox_counts(baton.inboxes) is 'pending, dead, age of the oldest, and the last minutes of an inbox';
@@ -38,9 +40,10 @@ begin
     if it.layout = 'processed_events' then
         select 0::bigint as pending, 0::bigint as dead, null::float8 as oldest_sec, 0::bigint as processed_last_minute,
                null::float8 as avg_sec, 0::bigint as received_recently into c;
-        execute format('select count(*) filter (where t.processed_at > $1 - interval ''1 minute''), count(*) from %s t'
-                       ' where t.processed_at > $1 - interval ''5 minutes''%s', it.relation, baton_internal.inbox_group_condition(it, 't.'))
-           into c.processed_last_minute, c.received_recently using clock_timestamp();
+        select r.last_minute, r.recently into c.processed_last_minute, c.received_recently
+          from baton_internal.run_as_owner(it.relation, format('select count(*) filter (where t.processed_at > $1 - interval ''1 minute''), count(*) from %s t'
+                   ' where t.processed_at > $1 - interval ''5 minutes''%s', it.relation, baton_internal.inbox_group_condition(it, 't.')),
+                   clock_timestamp()) as r (last_minute bigint, recently bigint);
     else
         select i.* into c from baton_internal.inbox_counts(it) i;
     end if;

@@ -165,7 +165,9 @@ begin
             using errcode = 'invalid_parameter_value', hint = 'give one schema, in the name or as the second argument';
     elsif to_regnamespace(quote_ident(target)) is null then
         raise exception 'schema "%" does not exist', target using errcode = 'invalid_schema_name';
-    elsif exists (select 1 from baton.inboxes i where i.schema_name = target and i.name = asked.table_name) then
+    end if;
+    perform baton_internal.check_schema_create(target);
+    if exists (select 1 from baton.inboxes i where i.schema_name = target and i.name = asked.table_name) then
         raise exception 'inbox "%" already exists', format('%I.%I', target, asked.table_name)
             using errcode = 'duplicate_object', hint = 'change it with baton.alter_inbox() or drop it first';
     elsif to_regclass(format('%I.%I', target, asked.table_name)) is not null then
@@ -224,6 +226,7 @@ as $$
 declare
     it baton.inboxes := baton_internal.need_inbox(alter_inbox.name, path);
 begin
+    perform baton_internal.check_inbox_change(it);
     perform baton_internal.check_inbox_policy(coalesce(alter_inbox.max_retries, it.max_retries), alter_inbox.retention_hours);
     begin
         update baton.inboxes i
@@ -262,6 +265,7 @@ begin
         raise exception 'inbox "%" does not exist', drop_inbox.name
             using errcode = 'undefined_object', hint = 'see select * from baton.inbox_status()';
     end if;
+    perform baton_internal.check_inbox_change(it);
     perform baton_internal.drop_inbox_objects(it);
     if drop_inbox.cascade and it.layout = 'managed' and it.relation::text !~ '^[0-9]' then
         execute format('drop table %s', it.relation);

@@ -28,27 +28,39 @@ as $$
 declare
     hours int := baton_internal.inbox_retention_hours(it);
     expired text;
-    drained bigint;
+    gone text[];
 begin
-    if it.layout = 'processed_events' then
-        expired := 't.expires_at <= clock_timestamp()' || baton_internal.inbox_group_condition(it, 't.');
-    elsif hours is null then
+    if hours is null then
         return 0;
+    elsif it.layout = 'processed_events' then
+        expired := format('t.expires_at <= $1 - make_interval(hours => %s)', hours) || baton_internal.inbox_group_condition(it, 't.');
     else
-        expired := format('%s and t.%I < clock_timestamp() - make_interval(hours => %s)', (baton_internal.inbox_terms(it)).done, it.processed_at_column, hours);
+        expired := format('%s and t.%I < $1 - make_interval(hours => %s)', (baton_internal.inbox_terms(it)).done, it.processed_at_column, hours);
     end if;
     -- Rows that somebody holds wait for the next run: a drain must not stand in a receiver's way, nor in a circle with it.
-    execute format('with old as materialized (select t.%4$I as id from %1$s t where %2$s order by t.%3$I limit $1 for update skip locked),'
-                   ' gone as (delete from %1$s t where t.%4$I = any (array(select o.id from old o)) and %2$s returning t.%4$I::text as id),'
-                   ' remembered as (insert into baton_internal.inbox_keys (inbox, event_id) select %5$s, g.id from gone g where %6$L'
-                   ' on conflict do nothing)'
-                   ' select count(*) from gone', it.relation, expired, it.processed_at_column, it.id_column, it.id,
-                   it.layout not in ('managed', 'processed_events')) into drained using batch;
-    update baton.inboxes i set last_drained_at = clock_timestamp(), last_drained_count = drained where i.id = it.id and drained > 0;
-    return drained;
+    gone := array(select r.id from baton_internal.run_as_owner(it.relation,
+        format('with old as materialized (select t.%4$I as id from %1$s t where %2$s order by t.%3$I limit ($3 ->> ''batch'')::int for update skip locked),'
+               ' gone as (delete from %1$s t where t.%4$I = any (array(select o.id from old o)) and %2$s returning t.%4$I::text as id)'
+               ' select g.id from gone g', it.relation, expired, it.processed_at_column, it.id_column),
+        clock_timestamp(), arguments => jsonb_build_object('batch', batch)) as r (id text));
+    perform baton_internal.remember_adopted_keys(it, gone);
+    update baton.inboxes i set last_drained_at = clock_timestamp(), last_drained_count = cardinality(gone) where i.id = it.id and gone <> '{}';
+    return cardinality(gone);
 end
 $$;
 comment on function baton_internal.drain_inbox(baton.inboxes, int) is 'deletes a batch of processed messages past their retention';
+
+-- Remember the ids of messages that were deleted from an adopted table; baton's own tables have a trigger for that, and
+-- a table of processed ids is its own memory.
+create function baton_internal.remember_adopted_keys(it baton.inboxes, event_ids text[])
+returns void
+language sql
+as $$
+    insert into baton_internal.inbox_keys (inbox, event_id)
+    select it.id, e from unnest(event_ids) e where it.layout not in ('managed', 'processed_events')
+    on conflict do nothing
+$$;
+comment on function baton_internal.remember_adopted_keys(baton.inboxes, text[]) is 'keeps the ids of messages deleted from an adopted table';
 
 -- Notice dead letters: report new ones, one by one up to a cap and the rest in sum; forget those that are dead no more.
 create function baton_internal.notice_inbox_dead_letters(it baton.inboxes)
@@ -60,23 +72,32 @@ declare
     cap int := baton.setting('inbox_dlq_alert_max_per_refresh')::int;
     inbox_name text := format('%I.%I', it.schema_name, it.name);
     letter record;
+    dead text[];
     fresh text[];
 begin
-    execute format('delete from baton_internal.inbox_dead_letters d where d.inbox = %s and not exists'
-                   ' (select 1 from %s t where t.%I = d.event_id::%s and %s)', it.id, it.relation, it.id_column, terms.id_type, terms.dead);
-    execute format('with fresh as (insert into baton_internal.inbox_dead_letters (inbox, event_id) select %1$s, %2$s from %3$s t where %4$s and not exists'
-                   ' (select 1 from baton_internal.inbox_dead_letters d where d.inbox = %1$s and d.event_id = %2$s) order by t.%5$I returning event_id)'
-                   ' select array_agg(event_id) from fresh', it.id, terms.id, it.relation, terms.dead, it.received_at_column) into fresh;
+    dead := array(select r.id from baton_internal.run_as_owner(it.relation,
+        format('select %s from %s t where %s order by t.%I', terms.id, it.relation, terms.dead, it.received_at_column)) as r (id text));
+    delete from baton_internal.inbox_dead_letters d where d.inbox = it.id and not exists (select 1 from unnest(dead) x (id) where x.id = d.event_id);
+    with fresh as (
+        insert into baton_internal.inbox_dead_letters (inbox, event_id)
+        select it.id, x.id from unnest(dead) with ordinality x (id, place)
+         where not exists (select 1 from baton_internal.inbox_dead_letters d where d.inbox = it.id and d.event_id = x.id) order by x.place
+        on conflict do nothing returning event_id
+    )
+    select array_agg(f.event_id) into fresh from fresh f;
     if fresh is null or not it.with_dead_letter then
         return coalesce(cardinality(fresh), 0);
     end if;
-    for letter in execute format('select %1$s as id, %2$s as event_type, %3$s as error, %4$s as retries, %5$s as aggregate from %6$s t where t.%7$I = any ($1::%8$s[]) %9$s',
-                                 terms.id, coalesce(format('t.%I', it.event_type_column), 'null::text'), coalesce(format('t.%I', it.error_column), 'null::text'),
-                                 terms.retries, coalesce(format('t.%I', it.aggregate_id_column), 'null::text'), it.relation, it.id_column, terms.id_type,
-                                 baton_internal.inbox_group_condition(it, 't.')) using fresh[1:cap]
+    for letter in
+        select r.* from baton_internal.run_as_owner(it.relation,
+            format('select %1$s, %2$s::text, %3$s::text, %4$s::int, %5$s::text from %6$s t where t.%7$I = any ($2::%8$s[]) %9$s',
+                   terms.id, coalesce(format('t.%I', it.event_type_column), 'null'), coalesce(format('t.%I', it.error_column), 'null'),
+                   terms.retries, coalesce(format('t.%I', it.aggregate_id_column), 'null'), it.relation, it.id_column, terms.id_type,
+                   baton_internal.inbox_group_condition(it, 't.')),
+            ids => fresh[1:cap]) as r (id text, event_type text, error text, retries int, aggregate text)
     loop
         perform baton_internal.alert('inbox_dlq_message', inbox_name, jsonb_build_object('event_id', left(letter.id, 500), 'event_type', letter.event_type,
-                            'error', left(letter.error, 500), 'retry_count', letter.retries, 'aggregate_id', left(letter.aggregate::text, 500)));
+                            'error', left(letter.error, 500), 'retry_count', letter.retries, 'aggregate_id', left(letter.aggregate, 500)));
     end loop;
     if cardinality(fresh) > cap then
         perform baton_internal.alert('inbox_dlq_batch', inbox_name, jsonb_build_object('count', cardinality(fresh) - cap, 'total', cardinality(fresh)));
@@ -94,16 +115,19 @@ as $$
 declare
     terms baton_internal.inbox_terms := baton_internal.inbox_terms(it);
     hours int := baton.setting('inbox_dlq_retention_hours')::int;
-    dropped bigint;
+    old text[];
+    gone text[];
 begin
-    if hours = 0 then
+    if hours = 0 or baton_internal.inbox_retention_hours(it) is null then  -- an adopted table's rows go only if its owner said so
         return 0;
     end if;
-    execute format('with gone as (delete from %1$s t where t.%4$I = any (array(select d.event_id::%5$s from baton_internal.inbox_dead_letters d'
-                   ' where d.inbox = %2$s and d.noticed_at < clock_timestamp() - make_interval(hours => %3$s) limit $1)) and %6$s returning %7$s as id), remembered as (insert into baton_internal.inbox_keys (inbox, event_id)'
-                   ' select %2$s, g.id from gone g where %8$L on conflict do nothing) select count(*) from gone',
-                   it.relation, it.id, hours, it.id_column, terms.id_type, terms.dead, terms.id, it.layout <> 'managed') into dropped using batch;
-    return dropped;
+    old := array(select d.event_id from baton_internal.inbox_dead_letters d
+                  where d.inbox = it.id and d.noticed_at < clock_timestamp() - make_interval(hours => hours) limit batch);
+    gone := array(select r.id from baton_internal.run_as_owner(it.relation,
+        format('delete from %s t where t.%I = any ($2::%s[]) and %s returning %s', it.relation, it.id_column, terms.id_type, terms.dead, terms.id),
+        ids => old) as r (id text));
+    perform baton_internal.remember_adopted_keys(it, gone);
+    return cardinality(gone);
 end
 $$;
 comment on function baton_internal.drain_inbox_dead_letters(baton.inboxes, int) is 'deletes dead letters past their retention';
@@ -119,23 +143,24 @@ declare
     inbox_name text := format('%I.%I', it.schema_name, it.name);
     gaps bigint := 0;
     gap record;
+    delay int := baton.setting('inbox_gap_alert_delay_seconds')::int;
 begin
-    execute format('with recursive %1$s select baton_internal.bury_inbox_messages(i, h.aggregate, s.last_sequence, ''its sequence had been passed when it came'')'
-                   ' from heads h join baton_internal.inbox_sequences s on s.inbox = %2$s and s.aggregate = h.aggregate'
-                   ' join baton.inboxes i on i.id = %2$s where exists (select 1 from %3$s t where %4$s and hashtextextended(t.%5$I::text, 0) = h.h'
-                   ' and t.%5$I::text = h.aggregate and t.%6$I <= s.last_sequence and %7$s)',
-                   baton_internal.inbox_heads_sql(it, 'heads'), it.id, it.relation, baton_internal.inbox_ordered_condition(it, 't.'), it.aggregate_id_column,
-                   it.sequence_column, (baton_internal.inbox_terms(it)).pending);
-    for gap in execute format($query$
-        with missing as materialized (%1$s), closed as (
-            delete from baton_internal.inbox_gaps g where g.inbox = %2$s
+    perform baton_internal.bury_inbox_messages(it, h.aggregate, s.last_sequence, 'its sequence had been passed when it came')
+       from baton_internal.run_as_owner(it.relation,
+                format('select t.%1$I::text, min(t.%2$I)::bigint from %3$s t where %4$s and %5$s group by 1', it.aggregate_id_column, it.sequence_column,
+                       it.relation, baton_internal.inbox_ordered_condition(it, 't.'), (baton_internal.inbox_terms(it)).pending))
+                as h (aggregate text, lowest bigint)
+       join baton_internal.inbox_sequences s on s.inbox = it.id and s.aggregate = h.aggregate and h.lowest <= s.last_sequence;
+    for gap in
+        with missing as materialized (select * from baton_internal.inbox_gaps_of(it)), closed as (
+            delete from baton_internal.inbox_gaps g where g.inbox = it.id
                and not exists (select 1 from missing m where m.aggregate = g.aggregate and m.expected = g.expected)
         ), fresh as (
-            insert into baton_internal.inbox_gaps (inbox, aggregate, expected) select %2$s, m.aggregate, m.expected from missing m where m.gap_age_sec >= %3$s
+            insert into baton_internal.inbox_gaps (inbox, aggregate, expected)
+            select it.id, m.aggregate, m.expected from missing m where m.gap_age_sec >= delay
             on conflict do nothing returning aggregate, expected
         )
-        select m.* from fresh f join missing m on m.aggregate = f.aggregate and m.expected = f.expected order by m.gap_age_sec desc$query$,
-        baton_internal.inbox_gaps_query(it), it.id, baton.setting('inbox_gap_alert_delay_seconds')::int)
+        select m.* from fresh f join missing m on m.aggregate = f.aggregate and m.expected = f.expected order by m.gap_age_sec desc
     loop
         gaps := gaps + 1;
         if gaps <= cap then
@@ -157,12 +182,20 @@ returns void
 language plpgsql
 as $$
 declare
-    leftover text;
+    known text[] := array(select w.event_id from baton_internal.inbox_work w where w.inbox = it.id
+                          union select r.event_id from baton_internal.inbox_replays r where r.inbox = it.id);
+    gone text[];
 begin
-    foreach leftover in array '{inbox_work,inbox_replays}'::text[] loop
-        execute format('delete from baton_internal.%I w where w.inbox = %s and not exists (select 1 from %s t where t.%I = w.event_id::%s%s)',
-                       leftover, it.id, it.relation, it.id_column, baton_internal.inbox_column_type(it, it.id_column), baton_internal.inbox_group_condition(it, 't.'));
-    end loop;
+    if known = '{}' then
+        return;
+    end if;
+    gone := array(select k.id from unnest(known) k (id) except
+                  select r.id from baton_internal.run_as_owner(it.relation,
+                      format('select t.%1$I::text from %2$s t where t.%1$I = any ($2::%3$s[])%4$s', it.id_column, it.relation,
+                             baton_internal.inbox_column_type(it, it.id_column), baton_internal.inbox_group_condition(it, 't.')),
+                      ids => known) as r (id text));
+    delete from baton_internal.inbox_work w where w.inbox = it.id and w.event_id = any (gone);
+    delete from baton_internal.inbox_replays r where r.inbox = it.id and r.event_id = any (gone);
 end
 $$;
 comment on function baton_internal.sweep_inbox_leftovers(baton.inboxes) is 'deletes leases and marks of messages that are gone';

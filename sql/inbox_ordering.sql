@@ -59,11 +59,11 @@ language sql volatile
 as $$
     select baton_internal.inbox_heads_sql(it, 'heads_after', v.start) || ', ' || baton_internal.inbox_heads_sql(it, 'heads_before', until => v.start)
         || format($query$, free as materialized (
-            select %1$s as id, %2$s as due from %3$s where %4$s and (t.%5$I is null or t.%6$I is null)
+            select %1$s as id, %2$s as due from %3$s t where %4$s and (t.%5$I is null or t.%6$I is null)
              order by %2$s limit ($5 + 1) / 2 for no key update of t skip locked
         ), again as materialized (
             select %1$s as id, %2$s as due, t.%5$I::text as aggregate, t.%6$I as sequence from baton_internal.inbox_replays r
-              cross join %3$s where r.inbox = %9$s and t.%7$I = r.event_id::%8$s and %4$s
+              cross join %3$s t where r.inbox = %9$s and t.%7$I = r.event_id::%8$s and %4$s
              order by %2$s limit $5 for no key update of t skip locked
         ), next as materialized (
             select m.id, m.due, m.aggregate, m.sequence
@@ -71,7 +71,7 @@ as $$
               left join lateral (select s.last_sequence, s.leased_until from baton_internal.inbox_sequences s
                                   where s.inbox = %9$s and s.aggregate = h.aggregate limit 1) s on true
               cross join lateral (
-                select %1$s as id, %2$s as due, t.%5$I::text as aggregate, t.%6$I as sequence from %3$s
+                select %1$s as id, %2$s as due, t.%5$I::text as aggregate, t.%6$I as sequence from %3$s t
                  where hashtextextended(t.%5$I::text, 0) = h.h and t.%5$I::text = h.aggregate and t.%6$I = coalesce(s.last_sequence, 0) + 1
                    and %4$s order by %1$s limit 1 for no key update of t skip locked) m
              where s.leased_until is null or s.leased_until <= $1
@@ -95,7 +95,7 @@ as $$
             returning s.event_id
         ), picked as materialized (
             select c.id, c.due from chosen c where c.aggregate is null or c.id in (select s.event_id from secured s)
-        )$query$, terms.id, terms.due, baton_internal.inbox_source(it, terms), baton_internal.inbox_ready_condition(it, terms),
+        )$query$, terms.id, terms.due, it.relation, baton_internal.inbox_ready_condition(it, terms),
         it.aggregate_id_column, it.sequence_column, it.id_column, terms.id_type, it.id)
       from (select quote_literal(hashtextextended(random()::text, 0)) || '::bigint' as start) v
 $$;

@@ -135,6 +135,7 @@ as $$
 declare
     it baton.inboxes := baton_internal.need_inbox(inbox, path);
 begin
+    perform baton_internal.check_inbox_change(it);
     perform baton_internal.check_inbox_is_queue(it);
     if it.ordering_enabled then
         raise exception 'inbox "%" is ordered, it cannot have priorities as well', it.name
@@ -167,6 +168,7 @@ as $$
 declare
     it baton.inboxes := baton_internal.need_inbox(inbox, path);
 begin
+    perform baton_internal.check_inbox_change(it);
     if it.priority_tiers is null then
         if if_exists then
             return;

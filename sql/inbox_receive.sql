@@ -113,7 +113,8 @@ begin
         perform set_config('baton.receiving', '', true);
         repeats := baton_internal.reject_inbox_repeats(it, array(select o.id from unnest(ids, outcomes) o (id, outcome) where o.outcome = 'new'));
     else
-        execute baton_internal.inbox_receive_adopted_sql(it) into ids, outcomes using clock_timestamp(), messages;
+        perform baton_internal.check_inbox_grants(it, '{insert}');
+        select r.event_ids, r.outcomes into ids, outcomes from baton_internal.receive_adopted(it, messages) r;
         perform baton_internal.check_inbox_ledger_owner(it, array(select o.id from unnest(ids, outcomes) o (id, outcome) where o.outcome = 'duplicate'));
     end if;
     return query select o.position::int, o.id, case when o.id = any (repeats) then 'duplicate' else o.outcome end

@@ -32,7 +32,8 @@ as $$
 $$;
 comment on function baton_internal.inbox_adopted_row(baton.inboxes) is 'columns and values of a row received into an adopted table';
 
--- Write the statement that stores a batch in an adopted table.
+-- Write the statement that stores messages in an adopted table and names those that are new there: $2 ids that the inbox has not
+-- had, $3 the messages.
 create function baton_internal.inbox_receive_adopted_sql(it baton.inboxes)
 returns text
 language plpgsql stable
@@ -41,33 +42,26 @@ declare
     r record;
     given text := $given$
         with given as materialized (
-            select m.*, row_number() over (partition by m.event_id order by m.position) = 1 as first
-              from rows from (jsonb_to_recordset($2) as (event_id text, event_type text, source text, aggregate_id text, payload jsonb,
-                       headers jsonb, trace_id text, sequence_num bigint, priority int, available_at timestamptz,
-                       payload_raw text, error text)) with ordinality as m (event_id, event_type, source, aggregate_id, payload,
-                       headers, trace_id, sequence_num, priority, available_at, payload_raw, error, position)
+            select m.* from (
+                select m.*, row_number() over (partition by m.event_id order by m.position) = 1 as first
+                  from rows from (jsonb_to_recordset($3) as (event_id text, event_type text, source text, aggregate_id text, payload jsonb,
+                           headers jsonb, trace_id text, sequence_num bigint, priority int, available_at timestamptz,
+                           payload_raw text, error text)) with ordinality as m (event_id, event_type, source, aggregate_id, payload,
+                           headers, trace_id, sequence_num, priority, available_at, payload_raw, error, position)) m
+             where m.first and m.event_id = any ($2)
         )$given$;
-    report text := $report$
-        select array_agg(g.event_id order by g.position),
-               array_agg(case when f.event_id is not null and g.first then 'new' else 'duplicate' end order by g.position)
-          from given g left join fresh f on f.event_id = g.event_id$report$;
 begin
     if it.layout = 'processed_events' then
-        return given || format(', fresh as (%s)', baton_internal.inbox_ledger_insert_sql(it)) || report;
+        return given || baton_internal.inbox_ledger_insert_sql(it);
     end if;
     r := baton_internal.inbox_adopted_row(it);
-    return given || format($query$, keyed as (
-            insert into baton_internal.inbox_keys (inbox, event_id) select %1$s, g.event_id from given g where g.first order by g.event_id
-            on conflict do nothing returning event_id
-        ), fresh as (
-            insert into %2$s as t (%3$s) select %4$s from given g join keyed k on k.event_id = g.event_id
-             where g.first and not exists (select 1 from %2$s t where t.%5$I = g.event_id::%6$s %7$s) order by g.event_id
-            %8$s returning t.%5$I::text as event_id
-        )$query$, it.id, it.relation, r.columns, r.row_values, it.id_column, baton_internal.inbox_column_type(it, it.id_column),
-        baton_internal.inbox_group_condition(it, 't.'),
+    return given || format($query$
+        insert into %1$s as t (%2$s) select %3$s from given g
+         where not exists (select 1 from %1$s t where t.%4$I = g.event_id::%5$s %6$s) order by g.event_id
+        %7$s returning t.%4$I::text$query$, it.relation, r.columns, r.row_values, it.id_column,
+        baton_internal.inbox_column_type(it, it.id_column), baton_internal.inbox_group_condition(it, 't.'),
         case when it.conflict_columns is null then '' else
-            format('on conflict (%s) do nothing', (select string_agg(quote_ident(c), ', ') from unnest(it.conflict_columns) c)) end)
-        || report;
+            format('on conflict (%s) do nothing', (select string_agg(quote_ident(c), ', ') from unnest(it.conflict_columns) c)) end);
 end
 $$;
 comment on function baton_internal.inbox_receive_adopted_sql(baton.inboxes) is 'statement that stores a batch in an adopted table';
@@ -79,10 +73,10 @@ language sql stable
 as $$
     select format($query$
         insert into %1$s as t (%2$I, %3$I)
-        select g.event_id::%4$s, %5$L from given g where g.first order by g.event_id
+        select g.event_id::%4$s, %5$L from given g order by g.event_id
         on conflict (%6$s) do update set %3$I = excluded.%3$I, processed_at = excluded.processed_at, expires_at = excluded.expires_at
          where t.expires_at <= $1
-        returning t.%2$I::text as event_id$query$,
+        returning t.%2$I::text$query$,
         it.relation, it.id_column, it.group_column, baton_internal.inbox_column_type(it, it.id_column), it.group_value,
         (select string_agg(quote_ident(c), ', ') from unnest(it.conflict_columns) c))
 $$;
@@ -91,7 +85,7 @@ comment on function baton_internal.inbox_ledger_insert_sql(baton.inboxes) is 'in
 -- Refuse to call a message a duplicate because another consumer group has had it.
 create function baton_internal.check_inbox_ledger_owner(it baton.inboxes, event_ids text[])
 returns void
-language plpgsql stable
+language plpgsql
 as $$
 declare
     other record;
@@ -99,10 +93,11 @@ begin
     if it.layout <> 'processed_events' or event_ids = '{}' then
         return;
     end if;
-    execute format('select t.%1$I::text as id, t.%2$I as owner from %3$s t where t.%1$I = any ($1::%4$s[]) and t.%2$I <> %5$L'
-                   ' and not exists (select 1 from %3$s o where o.%1$I = t.%1$I and o.%2$I = %5$L) limit 1',
-                   it.id_column, it.group_column, it.relation, baton_internal.inbox_column_type(it, it.id_column), it.group_value)
-       into other using event_ids;
+    select r.* into other from baton_internal.run_as_owner(it.relation,
+        format('select t.%1$I::text, t.%2$I::text from %3$s t where t.%1$I = any ($2::%4$s[]) and t.%2$I <> %5$L'
+               ' and not exists (select 1 from %3$s o where o.%1$I = t.%1$I and o.%2$I = %5$L) limit 1',
+               it.id_column, it.group_column, it.relation, baton_internal.inbox_column_type(it, it.id_column), it.group_value),
+        ids => event_ids) as r (id text, owner text);
     if other.id is not null then
         raise exception 'message "%" was recorded by consumer group "%"', other.id, other.owner
             using errcode = 'BT003', detail = format('the key of table %s does not tell consumer groups apart', it.relation),

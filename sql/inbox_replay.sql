@@ -11,22 +11,26 @@ declare
     terms baton_internal.inbox_terms := baton_internal.inbox_terms(it);
     replayed text[];
 begin
+    perform baton_internal.check_inbox_grants(it, '{select,update}');
     -- Decided before the rows change: which of them are behind their aggregate's last sequence.
-    execute format('select array_agg(m.id) from (select %s as id from %s t where t.%I = any ($1::%s[]) and ((%s) or (%s)) order by 1 for update) m',
-                   terms.id, it.relation, it.id_column, terms.id_type, terms.done, terms.dead) into replayed using event_ids;
-    if replayed is null then
+    replayed := array(select r.id from baton_internal.run_as_owner(it.relation,
+        format('select %s from %s t where t.%I = any ($2::%s[]) and ((%s) or (%s)) order by 1 for update',
+               terms.id, it.relation, it.id_column, terms.id_type, terms.done, terms.dead), ids => event_ids) as r (id text));
+    if replayed = '{}' then
         return 0;
     end if;
     if it.ordering_enabled then
-        execute format('insert into baton_internal.inbox_replays (inbox, event_id) select %s, %s from %s t'
-                       ' join baton_internal.inbox_sequences s on s.inbox = %1$s and s.aggregate = t.%4$I::text and t.%5$I <= s.last_sequence'
-                       ' where t.%6$I = any ($1::%7$s[]) %8$s on conflict do nothing',
-                       it.id, terms.id, it.relation, it.aggregate_id_column, it.sequence_column, it.id_column, terms.id_type,
-                       baton_internal.inbox_group_condition(it, 't.')) using replayed;
+        insert into baton_internal.inbox_replays (inbox, event_id)
+        select it.id, r.id
+          from baton_internal.run_as_owner(it.relation, format('select %s, t.%I::text, t.%I::bigint from %s t where t.%I = any ($2::%s[]) %s',
+                   terms.id, it.aggregate_id_column, it.sequence_column, it.relation, it.id_column, terms.id_type,
+                   baton_internal.inbox_group_condition(it, 't.')), ids => replayed) as r (id text, aggregate text, sequence bigint)
+          join baton_internal.inbox_sequences s on s.inbox = it.id and s.aggregate = r.aggregate and r.sequence <= s.last_sequence
+        on conflict do nothing;
         perform baton_internal.settle_inbox_sequences(it, replayed, null);
     end if;
-    execute format('update %s t set %s where t.%I = any ($2::%s[]) %s', it.relation, terms.replay, it.id_column, terms.id_type,
-                   baton_internal.inbox_group_condition(it, 't.')) using clock_timestamp(), replayed;
+    perform baton_internal.change_as_owner(it.relation, format('update %s t set %s where t.%I = any ($2::%s[]) %s', it.relation, terms.replay,
+                it.id_column, terms.id_type, baton_internal.inbox_group_condition(it, 't.')), clock_timestamp(), replayed);
     delete from baton_internal.inbox_work w where w.inbox = it.id and w.event_id = any (replayed);
     perform baton_internal.alert('inbox_replay', format('%I.%I', it.schema_name, it.name),
                         jsonb_build_object('count', cardinality(replayed), 'event_ids', to_jsonb(replayed[1:20]), 'by', session_user));

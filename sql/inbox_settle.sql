@@ -7,18 +7,26 @@ language plpgsql
 as $$
 declare
     m record;
-    lease text := case when it.layout = 'managed' then 't' else 'w' end;
     inbox_name text := format('%I.%I', it.schema_name, it.name);
 begin
-    execute format($query$
-        select g.id as asked, t.%2$I is not null as stored, t.%3$I is not null as done, %1$s.lease_token, %1$s.leased_by, %1$s.leased_until
-          from unnest($1) g (id)
-          left join %4$s t on t.%2$I = g.id::%5$s %6$s
-          left join baton_internal.inbox_work w on w.inbox = $2 and w.event_id = g.id
-         where t.%2$I is null or t.%3$I is not null or %1$s.lease_token is distinct from $3
-            or ($3 is null and %1$s.leased_until > clock_timestamp())
-         limit 1$query$, lease, it.id_column, it.processed_at_column, it.relation, baton_internal.inbox_column_type(it, it.id_column),
-        baton_internal.inbox_group_condition(it, 't.')) into m using event_ids, it.id, lease_token;
+    if it.layout = 'managed' then
+        execute format($query$
+            select g.id as asked, t.event_id is not null as stored, t.processed_at is not null as done, t.lease_token, t.leased_by, t.leased_until
+              from unnest($1) g (id) left join %s t on t.event_id = g.id
+             where t.event_id is null or t.processed_at is not null or t.lease_token is distinct from $2
+                or ($2 is null and t.leased_until > clock_timestamp())
+             limit 1$query$, it.relation) into m using event_ids, lease_token;
+    else
+        select g.id as asked, r.id is not null as stored, coalesce(r.done, false) as done, w.lease_token, w.leased_by, w.leased_until into m
+          from unnest(event_ids) g (id)
+          left join baton_internal.run_as_owner(it.relation, format('select t.%1$I::text, t.%2$I is not null from %3$s t where t.%1$I = any ($2::%4$s[])%5$s',
+                        it.id_column, it.processed_at_column, it.relation, baton_internal.inbox_column_type(it, it.id_column),
+                        baton_internal.inbox_group_condition(it, 't.')), ids => event_ids) as r (id text, done boolean) on r.id = g.id
+          left join baton_internal.inbox_work w on w.inbox = it.id and w.event_id = g.id
+         where r.id is null or r.done or w.lease_token is distinct from raise_inbox_lease_lost.lease_token
+            or (raise_inbox_lease_lost.lease_token is null and w.leased_until > clock_timestamp())
+         limit 1;
+    end if;
     if not coalesce(m.stored, false) and exists (select 1 from baton_internal.inbox_keys k where k.inbox = it.id and k.event_id = m.asked) then
         m.done := true;  -- processed, and drained since
     elsif not coalesce(m.stored, false) then
@@ -38,41 +46,6 @@ end
 $$;
 comment on function baton_internal.raise_inbox_lease_lost(baton.inboxes, text[], uuid) is 'raises BT001, BT002 or BT003 for messages that cannot be settled';
 
--- Write the statement that settles messages of an adopted table together with their rows in baton_internal.inbox_work. The
--- message is locked before its lease, as in a claim, so that the two never wait for each other in a circle.
-create function baton_internal.inbox_settle_adopted_sql(it baton.inboxes, terms baton_internal.inbox_terms, action text, settings text, lease_token uuid)
-returns text
-language sql stable
-as $$
-    select format($query$
-        with locked as materialized (%4$s), held as materialized (%1$s), moved as (%2$s), noted as (%3$s returning 1)
-        select count(*) from moved, (select count(*) from noted) n (written)$query$,
-        case when lease_token is not null then
-            format('select w.event_id from locked k join baton_internal.inbox_work w on w.inbox = %s and w.event_id = k.id and w.lease_token = $2 for update of w', it.id)
-        else
-            format('select g.id as event_id from unnest($3) g (id) where not exists (select 1 from baton_internal.inbox_work w'
-                   ' where w.inbox = %s and w.event_id = g.id and w.leased_until > $1)', it.id) end,
-        case when settings = '' then
-            format('select %s as id, %s as retries from %s t join held h on t.%I = h.event_id::%s where %s',
-                   terms.id, terms.retries, it.relation, it.id_column, terms.id_type, terms.unfinished)
-        else
-            format('update %s t set %s from held h where t.%I = h.event_id::%s and %s returning %s as id, %s as retries',
-                   it.relation, settings, it.id_column, terms.id_type, terms.unfinished, terms.id, terms.retries) end,
-        case action
-            when 'complete' then format('delete from baton_internal.inbox_work w using moved m where w.inbox = %s and w.event_id = m.id', it.id)
-            when 'fail' then format('insert into baton_internal.inbox_work as w (inbox, event_id, available_at)'
-                                    ' select %s, m.id, $1 + baton_internal.backoff_delay(%L, %L, %L, m.retries) from moved m'
-                                    ' on conflict (inbox, event_id) do update set available_at = excluded.available_at,'
-                                    ' lease_token = null, leased_by = null, leased_until = null, lapsed = false',
-                                    it.id, it.backoff_base, it.backoff_cap, it.backoff_jitter)
-            when 'release' then format('update baton_internal.inbox_work w set lease_token = null, leased_by = null, leased_until = null, lapsed = false'
-                                       ' from moved m where w.inbox = %s and w.event_id = m.id', it.id)
-            else format('update baton_internal.inbox_work w set leased_until = $6 from moved m where w.inbox = %s and w.event_id = m.id', it.id) end,
-        format('select %s as id from %s t where t.%I = any ($3::%s[]) and %s order by 1 for no key update',
-               terms.id, it.relation, it.id_column, terms.id_type, terms.unfinished))
-$$;
-comment on function baton_internal.inbox_settle_adopted_sql(baton.inboxes, baton_internal.inbox_terms, text, text, uuid) is 'statement that settles messages of an adopted table';
-
 -- Settle messages: all of them with this token, or none.
 create function baton_internal.settle_inbox(it baton.inboxes, action text, event_ids text[], lease_token uuid,
                                    error text default null, permanent boolean default false, leased_until timestamptz default null)
@@ -83,18 +56,18 @@ declare
     terms baton_internal.inbox_terms := baton_internal.inbox_terms(it);
     moment timestamptz := clock_timestamp();
     ids text[] := array(select distinct e from unnest(event_ids) e order by e);
-    settings text := case action when 'complete' then terms.complete when 'fail' then terms.fail when 'release' then terms.release
-                                 else case when it.layout = 'managed' then 'leased_until = $6' else '' end end;
     settled bigint;
 begin
-    if it.layout = 'managed' then
+    if it.layout <> 'managed' then
+        perform baton_internal.check_inbox_grants(it, '{select,update}');
+        settled := baton_internal.settle_adopted(it, action, ids, lease_token, moment, error, permanent, leased_until);
+    else
         execute format('with moved as (update %s t set %s where t.event_id = any ($3) and t.processed_at is null and %s returning 1)'
-                       ' select count(*) from moved', it.relation, settings,
+                       ' select count(*) from moved', it.relation,
+                       case action when 'complete' then terms.complete when 'fail' then terms.fail when 'release' then terms.release
+                                   else 'leased_until = $6' end,
                        case when lease_token is not null then 't.lease_token = $2'
                             else '(t.leased_until is null or t.leased_until <= $1)' end)
-           into settled using moment, lease_token, ids, error, permanent, leased_until;
-    else
-        execute baton_internal.inbox_settle_adopted_sql(it, terms, action, settings, lease_token)
            into settled using moment, lease_token, ids, error, permanent, leased_until;
     end if;
     if settled <> cardinality(ids) then

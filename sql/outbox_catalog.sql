@@ -76,6 +76,21 @@ language sql stable
 as $$ select coalesce(baton_internal.acting_role()::text, case current_setting('role') when 'none' then session_user::text else current_setting('role') end) $$;
 comment on function baton_internal.caller() is 'the role that called, as seen from inside a SECURITY DEFINER function';
 
+-- Refuse a caller who may not make tables and views in a schema.
+create function baton_internal.check_schema_create(schema_name text)
+returns void
+language plpgsql stable
+as $$
+begin
+    if not has_schema_privilege(baton_internal.caller(), schema_name, 'create') then
+        raise exception 'permission denied for schema %', schema_name
+            using errcode = 'insufficient_privilege',
+                  hint = format('you need CREATE on the schema: grant create on schema %I to %I', schema_name, baton_internal.caller());
+    end if;
+end
+$$;
+comment on function baton_internal.check_schema_create(text) is 'raises insufficient_privilege unless the caller may create in a schema';
+
 -- Record an operator's action.
 create function baton_internal.record_action(action text, object text, details jsonb default '{}')
 returns void

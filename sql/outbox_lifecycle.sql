@@ -78,10 +78,8 @@ begin
     if to_regnamespace(quote_ident(schema_name)) is null then
         raise exception 'there is no schema "%"', schema_name
             using errcode = 'invalid_schema_name', hint = format('create it first: create schema %I', schema_name);
-    elsif not has_schema_privilege(baton_internal.caller(), schema_name, 'create') then
-        raise exception 'permission denied for schema %', schema_name
-            using errcode = 'insufficient_privilege', hint = 'you need CREATE on the schema to make an outbox in it';
     end if;
+    perform baton_internal.check_schema_create(schema_name);
     if existing is not null then
         if if_not_exists and exists (select from baton.outboxes o where o.relation = existing) then
             return existing;

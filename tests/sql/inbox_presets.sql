@@ -101,7 +101,9 @@ select throws_ok($$select baton.replay_inbox_messages('seen', '{}')$$, 'BT004', 
 select throws_ok($$select baton.enable_inbox_ordering('seen')$$, 'BT004', null, 'nor order');
 select is(baton.inbox_health('seen') ->> 'health_status', 'healthy', 'its health can be asked');
 update processed_events set expires_at = now() - interval '1 s' where consumer_group = 'g';
-select is((select drained from baton.run_inbox_maintenance() where inbox = 'public.seen'), 1::bigint, 'maintenance removes expired ids of the group');
+select is((select drained from baton.run_inbox_maintenance() where inbox = 'public.seen'), 0::bigint, 'expired ids stay unless asked for');
+select baton.alter_inbox('seen', retention_hours => 0);
+select is((select drained from baton.run_inbox_maintenance() where inbox = 'public.seen'), 1::bigint, 'then maintenance removes expired ids of the group');
 select is((select count(*) from processed_events), 1::bigint, 'and no others');
 
 select * from finish();
