@@ -60,6 +60,16 @@ end
 $$;
 comment on function baton.replay_dead_letters(bigint[]) is 'delivers dead letters again';
 
+-- Let all dead letters go again that the caller sees; returns how many.
+create function baton.replay_dead_letters()
+returns int
+language sql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+    select coalesce((select baton.replay_dead_letters(array_agg(d.id order by d.id)) from baton.dead_letters d having count(*) > 0), 0)
+$$;
+comment on function baton.replay_dead_letters() is 'delivers all dead letters again';
+
 -- Give up dead letters for good; returns how many. Their content stays in the audit trail.
 create function baton.discard_dead_letters(ids bigint[], reason text)
 returns int

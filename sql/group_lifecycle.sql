@@ -99,25 +99,37 @@ end
 $$;
 comment on function baton_internal.make_group(regclass, jsonb) is 'makes a group; called by create_consumer_group()';
 
--- Drop a group with its position and everything parked for it.
-create function baton.drop_consumer_group(name text, if_exists boolean default false)
+-- Drop a group with its position and everything parked for it. Dead letters are somebody's to decide on: with some left it is refused, unless
+-- they are to be discarded; their content then stays in the audit trail.
+create function baton.drop_consumer_group(name text, if_exists boolean default false, discard_dead_letters boolean default false)
 returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
     g baton.consumer_groups;
+    letters bigint[];
 begin
     if if_exists and not exists (select from baton.consumer_groups c where c.group_name = name) then
         return false;
     end if;
     g := baton_internal.find_group(name);
-    perform baton_internal.record_action('drop_consumer_group', name);
+    perform baton_internal.lock_position(g.group_id);
+    letters := array(select p.parked_id from baton_internal.parked p where p.group_id = g.group_id and p.state = 'dead' order by p.parked_id);
+    if letters <> '{}' then
+        if not coalesce(drop_consumer_group.discard_dead_letters, false) then
+            raise exception 'cannot drop consumer group "%": it has % dead letters', name, cardinality(letters)
+                using errcode = 'dependent_objects_still_exist',
+                      hint = 'replay or discard them (see the view baton.dead_letters), or pass discard_dead_letters => true';
+        end if;
+        perform baton.discard_dead_letters(letters, format('consumer group "%s" was dropped', name));
+    end if;
+    perform baton_internal.record_action('drop_consumer_group', name, jsonb_build_object('dead_letters', cardinality(letters)));
     delete from baton.consumer_groups c where c.group_id = g.group_id;
     return true;
 end
 $$;
-comment on function baton.drop_consumer_group(text, boolean) is 'drops a consumer group';
+comment on function baton.drop_consumer_group(text, boolean, boolean) is 'drops a consumer group';
 
 -- Say what a group reads: what a consumer must know to wait for events and to read their payloads.
 create function baton.describe_group(group_name text, out outbox text, out payload_type text, out ordered boolean)

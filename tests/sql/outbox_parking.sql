@@ -179,4 +179,23 @@ select baton.replay_dead_letters(array(select d.id from baton.dead_letters d whe
 select make_due();
 select is((select array_agg(id) from baton.poll_outbox('e', 'b', 2)), '{2,3}'::bigint[], 'until the dead one is replayed');
 
+-- dead letters of a group that goes
+select baton.create_consumer_group('doomed', 'line', 'earliest');
+select is((select count(*)::int from baton.poll_outbox('doomed', 'a', 3)), 3, 'three events');
+select is((select count(*)::int from baton.fail_events('doomed', 'a', '{1,2}', 'never', permanent => true)), 2, 'two are dead');
+select throws_ok($$ select baton.drop_consumer_group('doomed') $$, '2BP01', 'cannot drop consumer group "doomed": it has 2 dead letters', 'a group is not dropped with dead letters');
+select is((select count(*)::int from baton.dead_letters where group_name = 'doomed'), 2, 'they stay');
+select is(baton.drop_consumer_group('doomed', discard_dead_letters => true), true, 'unless that is asked for');
+select results_eq($$ select details ->> 'offset', details -> 'event' ->> 'event_type' from baton.audit_trail where action = 'discard_dead_letter' and object = 'doomed' order by entry_id $$,
+                  $$ values ('1', 'e'), ('2', 'e') $$, 'then the trail keeps them');
+select is((select details ->> 'dead_letters' from baton.audit_trail where action = 'drop_consumer_group' and object = 'doomed'), '2', 'and says how many went');
+
+-- all at once
+select is(baton.replay_dead_letters(), 0, 'without dead letters nothing is replayed');
+select baton.create_consumer_group('again', 'line', 'earliest', ordered => false);
+select is((select count(*)::int from baton.poll_outbox('again', 'a', 3)), 3, 'three events');
+select is((select count(*)::int from baton.fail_events('again', 'a', '{1,2}', 'never', permanent => true)), 2, 'two are dead');
+select is(baton.replay_dead_letters(), 2, 'all dead letters are replayed at once');
+select is((select array_agg(id) from baton.poll_outbox('again', 'a', 2)), '{1,2}'::bigint[], 'and come again');
+
 select * from finish();
