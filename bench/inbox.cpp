@@ -163,7 +163,7 @@ void ordered_claims(const std::string& url, long most) {
         const std::string& inbox = inboxes.emplace_back("line_" + std::to_string(processed));
         db.exec("select baton.create_inbox('" + inbox + "')");
         if (processed > 0) put(db, inbox, 1, processed, "'a' || i % 1000", "i / 1000 + 1", true);
-        db.exec("select baton.enable_inbox_ordering('" + inbox + "')");
+        db.exec("select baton.enable_inbox_ordering('" + inbox + "', sequence_num_col => 'sequence_num')");
         put(db, inbox, processed + 1, processed + 1000, "'a' || i % 1000",
             "coalesce((select s.last_sequence from baton_internal.inbox_sequences s join baton.inboxes b on "
             "b.id = "
@@ -195,7 +195,7 @@ void ordered_claims(const std::string& url, long most) {
 void gaps(const std::string& url, long pending) {
     Connection db(url);
     db.exec("select baton.create_inbox('holes')");
-    db.exec("select baton.enable_inbox_ordering('holes')");
+    db.exec("select baton.enable_inbox_ordering('holes', sequence_num_col => 'sequence_num')");
     // of every aggregate's sequence each tenth message is missing
     put(db, "holes", 1, pending, "'a' || i % 10000", "(i / 10000) * 10 / 9 + 1", false);
     db.exec("vacuum analyze holes");

@@ -107,9 +107,9 @@ as $$
             update %1$s t set %2$s from leased l where t.%3$I = l.id::%4$s and %5$s
             returning %6$s, %7$s::int, l.position, %7$s < %8$s
         )
-        select c.event_id, c.event_type, c.source, c.aggregate_id, c.payload, c.headers, c.trace_id, c.received_at, c.sequence_num, c.retry_count
+        select c.event_id, c.event_type, c.source, c.aggregate_id, c.payload, c.headers, c.trace_id, c.received_at, c.sequence_num, c.retry_count, c.alive
           from taken c (event_id, event_type, source, aggregate_id, payload, headers, trace_id, received_at, sequence_num, retry_count, position, alive)
-         where c.alive order by c.position$query$,
+         order by c.position$query$,
         it.relation, terms.lease, it.id_column, terms.id_type, terms.pending, baton_internal.inbox_claim_columns(it), terms.retries, terms.limit_of)
 $$;
 comment on function baton_internal.inbox_take_adopted_sql(baton.inboxes, baton_internal.inbox_terms) is 'statement that gives leased messages of an adopted table';
@@ -125,9 +125,11 @@ declare
     terms baton_internal.inbox_terms := baton_internal.inbox_terms(it);
     picked text[];
     leased jsonb;
+    alive boolean;
+    died text[] := '{}';  -- a lease that ran out was their last attempt
 begin
     perform baton_internal.check_inbox_grants(it, '{select,update}');
-    if it.ordering_enabled then
+    if it.order_mode is not null then
         picked := baton_internal.pick_ordered_adopted(it, terms, moment, batch, leased_until);
     else
         picked := baton_internal.pick_adopted(it, terms, condition, moment, batch);
@@ -136,11 +138,21 @@ begin
     if leased is null then
         return;
     end if;
-    return query
+    for event_id, event_type, source, aggregate_id, payload, headers, trace_id, received_at, sequence_num, retry_count, alive in
         select c.* from baton_internal.run_as_owner(it.relation, baton_internal.inbox_take_adopted_sql(it, terms), moment,
                                                     arguments => jsonb_build_object('leased', leased, 'worker', worker))
             as c (event_id text, event_type text, source text, aggregate_id text, payload jsonb, headers jsonb, trace_id text,
-                  received_at timestamptz, sequence_num bigint, retry_count int);
+                  received_at timestamptz, sequence_num bigint, retry_count int, alive boolean)
+    loop
+        if alive then
+            return next;
+        else
+            died := died || event_id;
+        end if;
+    end loop;
+    if it.order_mode is not null and died <> '{}' then
+        perform baton_internal.settle_inbox_sequences(it, terms, died, null);
+    end if;
 end
 $$;
 comment on function baton_internal.claim_adopted_inbox(baton.inboxes, text, timestamptz, int, uuid, text, timestamptz) is 'leases messages of an adopted table to a worker';

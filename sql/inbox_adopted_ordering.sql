@@ -1,5 +1,5 @@
--- Order in adopted tables: the next message of each aggregate, as in inbox_ordering.sql, in steps of which each is the
--- table owner's or baton's.
+-- Order in adopted tables: the next message of each aggregate, as in inbox_ordering.sql and inbox_arrival.sql, in steps of which
+-- each is the table owner's or baton's.
 
 -- Walk a piece of the aggregates that have unfinished messages, by their hash, after one of them.
 create function baton_internal.inbox_heads_adopted(it baton.inboxes, after_hash bigint, after_aggregate text, piece int)
@@ -9,15 +9,15 @@ as $$
     select h.hash, h.aggregate, h.place
       from rows from (baton_internal.run_as_owner(it.relation, format($query$
                with recursive heads (h, aggregate) as (
-                   (select hashtextextended(t.%1$I::text, 0), t.%1$I::text from %2$s t
-                     where %3$s and (hashtextextended(t.%1$I::text, 0), t.%1$I::text) > (($3 ->> 'hash')::bigint, $3 ->> 'aggregate') order by 1, 2 limit 1)
+                   (select hashtextextended(%1$s, 0), %1$s from %2$s t
+                     where %3$s and (hashtextextended(%1$s, 0), %1$s) > (($3 ->> 'hash')::bigint, $3 ->> 'aggregate') order by 1, 2 limit 1)
                    union all
                    select n.h, n.aggregate from heads a cross join lateral (
-                       select hashtextextended(t.%1$I::text, 0) as h, t.%1$I::text as aggregate from %2$s t
-                        where %3$s and (hashtextextended(t.%1$I::text, 0), t.%1$I::text) > (a.h, a.aggregate) order by 1, 2 limit 1) n
+                       select hashtextextended(%1$s, 0) as h, %1$s as aggregate from %2$s t
+                        where %3$s and (hashtextextended(%1$s, 0), %1$s) > (a.h, a.aggregate) order by 1, 2 limit 1) n
                )
                select h, aggregate from heads limit ($3 ->> 'piece')::int$query$,
-               it.aggregate_id_column, it.relation, baton_internal.inbox_ordered_condition(it, 't.')),
+               (baton_internal.inbox_terms(it)).aggregate, it.relation, baton_internal.inbox_ordered_condition(it, 't.')),
                arguments => jsonb_build_object('hash', after_hash, 'aggregate', after_aggregate, 'piece', piece))
            as (hash bigint, aggregate text)) with ordinality h (hash, aggregate, place)
 $$;
@@ -33,31 +33,34 @@ as $$
                select m.id, m.aggregate, m.sequence
                  from jsonb_to_recordset($3 -> 'wanted') as h (hash bigint, aggregate text, sequence bigint)
                 cross join lateral (
-                   select %1$s as id, t.%2$I::text as aggregate, t.%3$I::bigint as sequence from %4$s t
-                    where hashtextextended(t.%2$I::text, 0) = h.hash and t.%2$I::text = h.aggregate and t.%3$I = h.sequence and %5$s
+                   select %1$s as id, h.aggregate, h.sequence from %2$s t where %3$s and %4$s
                     order by %1$s limit 1 for no key update of t skip locked) m
                 limit ($3 ->> 'batch')::int$query$,
-               terms.id, it.aggregate_id_column, it.sequence_column, it.relation, baton_internal.inbox_ready_adopted_sql(it, terms)),
+               terms.id, it.relation, case when it.order_mode = 'arrival'
+                   then format('t.%I = (%s)', it.id_column, baton_internal.inbox_first_arrival_sql(it, terms, 'h.hash', 'h.aggregate'))
+                   else format('hashtextextended(%1$s, 0) = h.hash and %1$s = h.aggregate and t.%2$I = h.sequence', terms.aggregate, it.sequence_column) end,
+               baton_internal.inbox_ready_adopted_sql(it, terms)),
                moment, busy, arguments) as r (id text, aggregate text, sequence bigint)
 $$;
 comment on function baton_internal.pick_next_adopted(baton.inboxes, baton_internal.inbox_terms, timestamptz, text[], jsonb) is
     'locks the next message of some aggregates of an adopted table';
 
--- Lock messages without a place in a sequence, up to half of the batch, and replayed ones.
+-- Lock messages without a place in the order, up to half of the batch, and those replayed out of a sequence.
 create function baton_internal.pick_unplaced_adopted(it baton.inboxes, terms baton_internal.inbox_terms, moment timestamptz, busy text[], arguments jsonb)
 returns jsonb
 language sql
 as $$
     select coalesce(jsonb_agg(to_jsonb(r)), '[]')
       from baton_internal.run_as_owner(it.relation, format($query$
-               (select * from (select %1$s, null::text, null::bigint from %2$s t where %3$s and (t.%4$I is null or t.%5$I is null)
+               (select * from (select %1$s, null::text, null::bigint from %2$s t where %3$s and (t.%4$I is null or %5$s is null)
                                 order by %6$s limit (($3 ->> 'batch')::int + 1) / 2 for no key update of t skip locked) free)
                union all
-               (select * from (select %1$s, t.%4$I::text, t.%5$I::bigint from %2$s t
+               (select * from (select %1$s, %9$s, %5$s::bigint from %2$s t
                                 where t.%7$I = any (array(select jsonb_array_elements_text($3 -> 'replays'))::%8$s[]) and %3$s
                                 order by %6$s limit ($3 ->> 'batch')::int for no key update of t skip locked) again)$query$,
-               terms.id, it.relation, baton_internal.inbox_ready_adopted_sql(it, terms), it.aggregate_id_column, it.sequence_column, terms.due,
-               it.id_column, terms.id_type),
+               terms.id, it.relation, baton_internal.inbox_ready_adopted_sql(it, terms), it.aggregate_id_column,
+               case when it.order_mode = 'arrival' then '0' else 't.' || quote_ident(it.sequence_column) end, terms.due,
+               it.id_column, terms.id_type, terms.aggregate),
                moment, busy, arguments || jsonb_build_object('replays',
                    (select coalesce(jsonb_agg(r.event_id), '[]') from baton_internal.inbox_replays r where r.inbox = it.id)))
            as r (id text, aggregate text, sequence bigint)

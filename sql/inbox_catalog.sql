@@ -35,13 +35,14 @@ create table baton.inboxes (
     backoff_jitter       float8      not null default 0.5 check (backoff_jitter between 0 and 1),
     -- A lock that somebody else's worker took on an adopted table is stale after this.
     foreign_lock_timeout interval    not null default '5 minutes',
-    ordering_enabled     boolean     not null default false,
+    -- How the messages of an aggregate are ordered: by gapless numbers, or as they came; null for not at all.
+    order_mode           text        check (order_mode in ('sequence', 'arrival')),
     priority_tiers       jsonb,
     created_at           timestamptz not null default now(),
     last_drained_at      timestamptz,
     last_drained_count   bigint,
     unique (name, schema_name),
-    check (not (ordering_enabled and priority_tiers is not null)),
+    check (order_mode is null or priority_tiers is null),
     check ((group_column is null) = (group_value is null))
 );
 comment on table baton.inboxes is 'every inbox: its table, its column mapping and its policies';

@@ -44,9 +44,11 @@ as $$
             update %1$s t set %2$s from picked p where t.event_id = p.id
             returning %3$s, t.retry_count, p.due, t.leased_until is not null
         )
-        select c.* from taken c (event_id, event_type, source, aggregate_id, payload, headers, trace_id, received_at, sequence_num,
-                                 retry_count, due, alive)
-         where c.alive order by c.due, c.received_at$query$,
+        select c.event_id, c.event_type, c.source, c.aggregate_id, c.payload, c.headers, c.trace_id, c.received_at, c.sequence_num,
+               c.retry_count, c.alive
+          from taken c (event_id, event_type, source, aggregate_id, payload, headers, trace_id, received_at, sequence_num,
+                        retry_count, due, alive)
+         order by c.due, c.received_at$query$,
         it.relation, terms.lease, baton_internal.inbox_claim_columns(it))
 $$;
 comment on function baton_internal.inbox_claim_sql(baton.inboxes, baton_internal.inbox_terms, text) is 'statement that leases picked messages';
@@ -70,8 +72,8 @@ $$;
 comment on function baton_internal.check_inbox_claim(text, int, int) is 'raises invalid_parameter_value for impossible claims';
 
 -- Lease messages to a worker. All messages of one claim share a token; a lease that ran out is offered again and
--- counts as a failed attempt. An ordered inbox offers the next message of each aggregate, an inbox with
--- priorities the earliest due, of one tier if asked.
+-- counts as a failed attempt, which may have been the last. An ordered inbox offers the next message of each aggregate, an
+-- inbox with priorities the earliest due, of one tier if asked.
 create function baton.claim_inbox(inbox text, worker text, batch int default 100, lease_seconds int default 30, tier text default null,
                                   path name[] default current_schemas(false))
 returns table (event_id text, event_type text, source text, aggregate_id text, payload jsonb, headers jsonb, trace_id text,
@@ -86,6 +88,8 @@ declare
     moment timestamptz := clock_timestamp();
     condition text := '';
     statement text;
+    alive boolean;
+    died text[] := '{}';
 begin
     perform baton_internal.check_inbox_claim(worker, batch, lease_seconds);
     claim_inbox.lease_token := gen_random_uuid();
@@ -102,19 +106,25 @@ begin
                        from baton_internal.claim_adopted_inbox(it, condition, moment, batch, claim_inbox.lease_token, worker, claim_inbox.leased_until) c;
         return;
     end if;
-    if it.ordering_enabled then
-        statement := baton_internal.inbox_claim_sql(it, terms, baton_internal.inbox_pick_ordered_sql(it, terms));
-    else
-        statement := baton_internal.inbox_claim_sql(it, terms, baton_internal.inbox_pick_sql(it, terms, condition));
-    end if;
+    statement := baton_internal.inbox_claim_sql(it, terms, case it.order_mode
+        when 'sequence' then baton_internal.inbox_pick_ordered_sql(it, terms)
+        when 'arrival' then baton_internal.inbox_pick_arrival_sql(it, terms)
+        else baton_internal.inbox_pick_sql(it, terms, condition) end);
     for claim_inbox.event_id, claim_inbox.event_type, claim_inbox.source, claim_inbox.aggregate_id, claim_inbox.payload,
-        claim_inbox.headers, claim_inbox.trace_id, claim_inbox.received_at, claim_inbox.sequence_num, claim_inbox.attempt in
+        claim_inbox.headers, claim_inbox.trace_id, claim_inbox.received_at, claim_inbox.sequence_num, claim_inbox.attempt, alive in
         execute statement using moment, claim_inbox.lease_token, worker, claim_inbox.leased_until, batch,
                                 nullif(current_setting('baton.tenant_id', true), '')
     loop
-        claim_inbox.attempt := claim_inbox.attempt + 1;
-        return next;
+        if alive then
+            claim_inbox.attempt := claim_inbox.attempt + 1;
+            return next;
+        else
+            died := died || claim_inbox.event_id;
+        end if;
     end loop;
+    if it.order_mode is not null and died <> '{}' then
+        perform baton_internal.settle_inbox_sequences(it, terms, died, null);
+    end if;
 end
 $$;
 comment on function baton.claim_inbox(text, text, int, int, text, name[]) is 'leases messages to a worker; returns them with the lease token';

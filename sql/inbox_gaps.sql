@@ -1,4 +1,4 @@
--- Missing sequences of ordered inboxes, and switching order on and off.
+-- Missing sequences and stalled aggregates of ordered inboxes, and switching order on and off.
 
 -- Write the query of gaps_<inbox>: before the first unfinished message, between two, and right after what was
 -- processed. A gap is as old as the first message that came after it in sequence. One walk along the index of
@@ -10,12 +10,12 @@ as $$
     select format($query$
         select g.aggregate, greatest(g.previous, s.last_sequence, 0) + 1 as expected, g.found,
                extract(epoch from clock_timestamp() - g.known_since)::float8 as gap_age_sec
-          from (select t.%1$I::text as aggregate, t.%2$I::bigint as found, lead(t.%2$I::bigint) over w as previous, min(t.%3$I) over w as known_since
+          from (select %1$s as aggregate, t.%2$I::bigint as found, lead(t.%2$I::bigint) over w as previous, min(t.%3$I) over w as known_since
                   from %4$s t where %5$s
-                window w as (partition by hashtextextended(t.%1$I::text, 0), t.%1$I::text order by t.%2$I desc rows unbounded preceding)) g
+                window w as (partition by hashtextextended(%1$s, 0), %1$s order by t.%2$I desc rows unbounded preceding)) g
           left join baton_internal.inbox_sequences s on s.inbox = %6$s and s.aggregate = g.aggregate
          where g.found > coalesce(g.previous, 0) + 1 and g.found > greatest(g.previous, s.last_sequence, 0) + 1$query$,
-        it.aggregate_id_column, it.sequence_column, it.received_at_column, it.relation, baton_internal.inbox_ordered_condition(it, 't.'), it.id)
+        (baton_internal.inbox_terms(it)).aggregate, it.sequence_column, it.received_at_column, it.relation, baton_internal.inbox_ordered_condition(it, 't.'), it.id)
 $$;
 comment on function baton_internal.inbox_gaps_query(baton.inboxes) is 'query behind gaps_<inbox>';
 
@@ -27,12 +27,12 @@ as $$
     select g.aggregate, greatest(g.previous, s.last_sequence, 0) + 1, g.found, extract(epoch from clock_timestamp() - g.known_since)::float8
       from baton_internal.run_as_owner(it.relation, format($query$
                select g.aggregate, g.found, g.previous, g.known_since
-                 from (select t.%1$I::text as aggregate, t.%2$I::bigint as found, lead(t.%2$I::bigint) over w as previous,
+                 from (select %1$s as aggregate, t.%2$I::bigint as found, lead(t.%2$I::bigint) over w as previous,
                               (min(t.%3$I) over w)::timestamptz as known_since
                          from %4$s t where %5$s
-                       window w as (partition by hashtextextended(t.%1$I::text, 0), t.%1$I::text order by t.%2$I desc rows unbounded preceding)) g
+                       window w as (partition by hashtextextended(%1$s, 0), %1$s order by t.%2$I desc rows unbounded preceding)) g
                 where g.found > coalesce(g.previous, 0) + 1$query$,
-               it.aggregate_id_column, it.sequence_column, it.received_at_column, it.relation, baton_internal.inbox_ordered_condition(it, 't.')))
+               (baton_internal.inbox_terms(it)).aggregate, it.sequence_column, it.received_at_column, it.relation, baton_internal.inbox_ordered_condition(it, 't.')))
            as g (aggregate text, found bigint, previous bigint, known_since timestamptz)
       left join baton_internal.inbox_sequences s on s.inbox = it.id and s.aggregate = g.aggregate
      where g.found > greatest(g.previous, s.last_sequence, 0) + 1
@@ -45,13 +45,77 @@ returns void
 language plpgsql immutable
 as $$
 begin
-    if not it.ordering_enabled then
+    if it.order_mode is null then
         raise exception 'inbox "%" is not ordered', it.name
             using errcode = 'BT004', hint = 'turn order on with baton.enable_inbox_ordering()';
     end if;
 end
 $$;
 comment on function baton_internal.check_inbox_is_ordered(baton.inboxes) is 'raises BT004 unless the inbox is ordered';
+
+-- Write the table's part of stalled_<inbox>: messages that are not due, or dead, and stand before another one of their aggregate. `later` says
+-- of a message `t` that it is not due. Whether a number is next in its sequence is for baton to say.
+create function baton_internal.inbox_standing_sql(it baton.inboxes, terms baton_internal.inbox_terms, later text)
+returns text
+language sql stable
+as $$
+    select format($query$
+        select c.aggregate, c.reason, c.event_id, f.waiting_since::timestamptz as waiting_since, c.place
+          from (select %1$s as aggregate, t.%2$I as key, %3$s as event_id, %4$s::bigint as place,
+                       case when %5$s then 'dead' when %6$s > 0 then 'retry' else 'scheduled' end as reason
+                  from %7$s t where %8$s and t.%9$I is not null and (%10$s or %5$s)) c
+         cross join lateral (
+            select t.%11$I as waiting_since from %7$s t
+             where %12$s and %13$s and hashtextextended(%1$s, 0) = hashtextextended(c.aggregate, 0) and %1$s = c.aggregate and t.%2$I <> c.key
+             order by %14$s limit 1) f$query$,
+        terms.aggregate, it.id_column, terms.id, case when it.order_mode = 'sequence' then 't.' || quote_ident(it.sequence_column) else 'null' end,
+        terms.dead, terms.retries, it.relation, terms.unfinished, it.aggregate_id_column, later, it.received_at_column,
+        baton_internal.inbox_ordered_condition(it, 't.'), terms.pending,
+        case when it.order_mode = 'arrival' then baton_internal.inbox_arrival_columns(it, 't.') else 't.' || quote_ident(it.sequence_column) end)
+        || case when it.order_mode = 'arrival'
+                then format(' where c.key = (%s)', baton_internal.inbox_first_arrival_sql(it, terms, 'hashtextextended(c.aggregate, 0)', 'c.aggregate'))
+                else '' end
+$$;
+comment on function baton_internal.inbox_standing_sql(baton.inboxes, baton_internal.inbox_terms, text) is 'query for messages that others wait behind';
+
+-- Write the query of stalled_<inbox>: aggregates in which messages wait although nobody is at work there, since when the first of them
+-- waits, and why: a number is missing ('gap'), a dead letter stands in a sequence ('dead'), the message whose turn it is waits for
+-- its next attempt ('retry') or was sent for later ('scheduled'). Reads what is not due; for gaps, one walk along the index.
+create function baton_internal.inbox_stalled_query(it baton.inboxes, terms baton_internal.inbox_terms)
+returns text
+language sql stable
+as $$
+    select format('select m.aggregate, m.reason, m.event_id, m.waiting_since from (%s) m', baton_internal.inbox_standing_sql(it, terms,
+               case when it.layout = 'mapped' then format('exists (select 1 from baton_internal.inbox_work w where w.inbox = %s and w.event_id = %s'
+                                                          ' and w.available_at > statement_timestamp())', it.id, terms.id)
+                    else terms.available || ' > statement_timestamp()' end))
+        || case when it.order_mode = 'sequence' then format(
+            ' where m.place = coalesce((select s.last_sequence from baton_internal.inbox_sequences s where s.inbox = %1$s and s.aggregate = m.aggregate), 0) + 1'
+            ' union all select g.aggregate, ''gap'', null, statement_timestamp() - make_interval(secs => g.gap_age_sec) from (%2$s) g'
+            ' left join baton_internal.inbox_sequences s on s.inbox = %1$s and s.aggregate = g.aggregate where g.expected = coalesce(s.last_sequence, 0) + 1',
+            it.id, baton_internal.inbox_gaps_query(it)) else '' end
+$$;
+comment on function baton_internal.inbox_stalled_query(baton.inboxes, baton_internal.inbox_terms) is 'query behind stalled_<inbox>';
+
+-- List the stalled aggregates of an inbox. Like the query above, with the table's part of it read as the table's owner.
+create function baton_internal.inbox_stalled_of(it baton.inboxes)
+returns table (aggregate text, reason text, event_id text, waiting_since timestamptz)
+language sql
+as $$
+    select m.aggregate, m.reason, m.event_id, m.waiting_since
+      from baton_internal.inbox_terms(it) terms
+     cross join lateral baton_internal.run_as_owner(it.relation, baton_internal.inbox_standing_sql(it, terms,
+               case when it.layout = 'mapped' then format('%s = any ($2)', terms.id) else terms.available || ' > $1' end), clock_timestamp(),
+               array(select w.event_id from baton_internal.inbox_work w where w.inbox = it.id and w.available_at > clock_timestamp()))
+               as m (aggregate text, reason text, event_id text, waiting_since timestamptz, place bigint)
+      left join baton_internal.inbox_sequences s on s.inbox = it.id and s.aggregate = m.aggregate
+     where it.order_mode = 'arrival' or m.place = coalesce(s.last_sequence, 0) + 1
+    union all
+    select g.aggregate, 'gap', null, clock_timestamp() - make_interval(secs => g.gap_age_sec)
+      from baton_internal.inbox_gaps_of(it) g left join baton_internal.inbox_sequences s on s.inbox = it.id and s.aggregate = g.aggregate
+     where it.order_mode = 'sequence' and g.expected = coalesce(s.last_sequence, 0) + 1
+$$;
+comment on function baton_internal.inbox_stalled_of(baton.inboxes) is 'stalled aggregates of an ordered inbox';
 
 -- List the sequences that an ordered inbox misses.
 create function baton.inbox_ordering_gaps(inbox text, path name[] default current_schemas(false))
@@ -63,7 +127,9 @@ declare
     it baton.inboxes := baton_internal.need_inbox(inbox, path);
 begin
     perform baton_internal.check_inbox_is_ordered(it);
-    return query select g.* from baton_internal.inbox_gaps_of(it) g order by 1, 2;
+    if it.order_mode = 'sequence' then  -- in order of arrival nothing can be missing
+        return query select g.* from baton_internal.inbox_gaps_of(it) g order by 1, 2;
+    end if;
 end
 $$;
 comment on function baton.inbox_ordering_gaps(text, name[]) is 'missing sequences: aggregate, first missing, next found, age in seconds';
@@ -79,13 +145,13 @@ declare
 begin
     insert into baton_internal.inbox_sequences as s (inbox, aggregate, last_sequence)
     select it.id, r.aggregate, r.highest
-      from baton_internal.run_as_owner(it.relation, format('select t.%1$I::text, max(t.%2$I)::bigint from %3$s t where %4$s and t.%1$I is not null'
-               ' and t.%2$I is not null group by 1', it.aggregate_id_column, it.sequence_column, it.relation, terms.done))
+      from baton_internal.run_as_owner(it.relation, format('select %1$s, max(t.%2$I)::bigint from %3$s t where %4$s and t.%5$I is not null'
+               ' and t.%2$I is not null group by 1', terms.aggregate, it.sequence_column, it.relation, terms.done, it.aggregate_id_column))
            as r (aggregate text, highest bigint)
     on conflict (inbox, aggregate) do update set last_sequence = greatest(s.last_sequence, excluded.last_sequence), event_id = null, leased_until = null;
     insert into baton_internal.inbox_replays (inbox, event_id)
     select it.id, r.id
-      from baton_internal.run_as_owner(it.relation, format('select %s, t.%I::text, t.%I::bigint from %s t where %s', terms.id, it.aggregate_id_column,
+      from baton_internal.run_as_owner(it.relation, format('select %s, %s, t.%I::bigint from %s t where %s', terms.id, terms.aggregate,
                it.sequence_column, it.relation, terms.pending)) as r (id text, aggregate text, sequence bigint)
       join baton_internal.inbox_sequences s on s.inbox = it.id and s.aggregate = r.aggregate and r.sequence <= s.last_sequence
     on conflict do nothing;
@@ -115,31 +181,31 @@ end
 $$;
 comment on function baton_internal.check_inbox_column(baton.inboxes, text, text, text[]) is 'raises unless the column exists with one of the types';
 
--- Make or remake the indexes of an ordered inbox: one by aggregate and sequence, one for messages without a place.
+-- Make the indexes of an ordered inbox: one by aggregate and place in its order, one for messages without a place.
 create function baton_internal.make_inbox_ordering_indexes(it baton.inboxes)
 returns void
 language plpgsql
 as $$
+declare
+    bare baton_internal.inbox_terms := baton_internal.inbox_terms(it, '');
 begin
-    perform baton_internal.drop_inbox_objects(it, 'ordering', 'index');
-    perform baton_internal.make_inbox_index(it, 'ordering', '_sequence',
-        format('(hashtextextended(%1$I::text, 0), (%1$I::text), %2$I desc) include (%3$I) where %4$s', it.aggregate_id_column, it.sequence_column,
-               it.received_at_column, baton_internal.inbox_ordered_condition(it, '')));
+    perform baton_internal.make_inbox_index(it, 'ordering', '_' || it.order_mode,
+        format('(hashtextextended(%1$s, 0), (%1$s), %2$s where %3$s', bare.aggregate,
+               case when it.order_mode = 'arrival' then baton_internal.inbox_arrival_columns(it) || ')'
+                    else format('%I desc) include (%I)', it.sequence_column, it.received_at_column) end,
+               baton_internal.inbox_ordered_condition(it, '')));
     perform baton_internal.make_inbox_index(it, 'ordering', '_unordered',
-        format('(%s) where %s and (%I is null or %I is null)', (baton_internal.inbox_terms(it, '')).due, (baton_internal.inbox_terms(it, '')).unfinished, it.aggregate_id_column, it.sequence_column));
+        format('(%s) where %s and (%I is null%s)', bare.due, bare.unfinished, it.aggregate_id_column,
+               case when it.order_mode = 'sequence' then format(' or %I is null', it.sequence_column) else '' end));
 end
 $$;
 comment on function baton_internal.make_inbox_ordering_indexes(baton.inboxes) is 'makes the partial indexes of an ordered inbox';
 
--- Offer messages in sequence per aggregate from now on.
-create function baton.enable_inbox_ordering(inbox text, aggregate_id_col text default 'aggregate_id', sequence_num_col text default 'sequence_num',
-                                            path name[] default current_schemas(false))
-returns void
-language plpgsql
-security definer set search_path = pg_catalog, pg_temp
+-- Refuse order where it cannot be; true when the inbox has this very order already.
+create function baton_internal.check_inbox_order(it baton.inboxes, aggregate_id_col text, sequence_num_col text)
+returns boolean
+language plpgsql stable
 as $$
-declare
-    it baton.inboxes := baton_internal.need_inbox(inbox, path);
 begin
     perform baton_internal.check_inbox_change(it);
     perform baton_internal.check_inbox_is_queue(it);
@@ -147,47 +213,75 @@ begin
         raise exception 'inbox "%" has priorities, it cannot be ordered as well', it.name
             using errcode = 'invalid_parameter_value',
                   hint = 'call baton.disable_inbox_priority() first, or use an ordered inbox per priority';
-    elsif it.ordering_enabled then
-        if it.aggregate_id_column = aggregate_id_col and it.sequence_column = sequence_num_col then
-            return;
-        end if;
-        raise exception 'inbox "%" is ordered by other columns', it.name
-            using errcode = 'duplicate_object', hint = 'call baton.disable_inbox_ordering() first';
+    elsif it.order_mode is null then
+        return false;
+    elsif it.aggregate_id_column = aggregate_id_col
+          and (it.order_mode = 'sequence' and it.sequence_column = sequence_num_col or it.order_mode = 'arrival' and sequence_num_col is null) then
+        return true;
+    end if;
+    raise exception 'inbox "%" has another order', it.name
+        using errcode = 'duplicate_object', hint = 'call baton.disable_inbox_ordering() first';
+end
+$$;
+comment on function baton_internal.check_inbox_order(baton.inboxes, text, text) is 'raises where an order cannot be; true when it is there';
+
+-- Keep order per aggregate from now on: by the numbers in a column, of which none may be missing, or, when no column is named, as
+-- messages came.
+create function baton.enable_inbox_ordering(inbox text, aggregate_id_col text default 'aggregate_id', sequence_num_col text default null,
+                                            path name[] default current_schemas(false))
+returns void
+language plpgsql
+security definer set search_path = pg_catalog, pg_temp set lock_timeout = '5s'
+as $$
+declare
+    it baton.inboxes := baton_internal.need_inbox(inbox, path);
+begin
+    if baton_internal.check_inbox_order(it, aggregate_id_col, sequence_num_col) then
+        return;
     end if;
     update baton.inboxes i
-       set ordering_enabled = true,
+       set order_mode = case when sequence_num_col is null then 'arrival' else 'sequence' end,
            aggregate_id_column = baton_internal.check_inbox_column(it, aggregate_id_col, 'aggregate', '{text,character varying,uuid,bigint,integer,smallint}'),
-           sequence_column = baton_internal.check_inbox_column(it, sequence_num_col, 'sequence', '{bigint,integer,smallint}')
+           sequence_column = case when sequence_num_col is null then i.sequence_column
+                                  else baton_internal.check_inbox_column(it, sequence_num_col, 'sequence', '{bigint,integer,smallint}') end
      where i.id = it.id returning i.* into it;
-    execute format('lock table %s in share row exclusive mode', it.relation);
-    perform baton_internal.learn_inbox_sequences(it);
+    perform baton_internal.lock_inbox_table(it, 'share row exclusive');
+    if it.order_mode = 'sequence' then
+        perform baton_internal.learn_inbox_sequences(it);
+        perform baton_internal.make_inbox_ordering_trigger(it);
+    else
+        perform baton_internal.learn_inbox_leases(it);
+        perform baton_internal.make_inbox_arrival_trigger(it);
+    end if;
     perform baton_internal.make_inbox_ordering_indexes(it);
-    perform baton_internal.make_inbox_ordering_trigger(it);
     perform baton_internal.make_inbox_views(it);
     perform baton_internal.make_inbox_ordering_views(it);
 end
 $$;
-comment on function baton.enable_inbox_ordering(text, text, text, name[]) is 'offers only the next message of each aggregate; makes next_ and gaps_ views';
+comment on function baton.enable_inbox_ordering(text, text, text, name[]) is
+    'offers the messages of an aggregate one by one: by a column of gapless numbers, or in order of arrival when none is named';
 
 -- Make an ordered inbox a plain one again. The last sequences are kept for the day it is ordered again.
 create function baton.disable_inbox_ordering(inbox text, if_exists boolean default false, path name[] default current_schemas(false))
 returns void
 language plpgsql
-security definer set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp set lock_timeout = '5s'
 as $$
 declare
     it baton.inboxes := baton_internal.need_inbox(inbox, path);
 begin
     perform baton_internal.check_inbox_change(it);
-    if not it.ordering_enabled then
+    if it.order_mode is null then
         if if_exists then
             return;
         end if;
         perform baton_internal.check_inbox_is_ordered(it);
     end if;
+    perform baton_internal.lock_inbox_table(it, 'access exclusive');
     perform baton_internal.drop_inbox_objects(it, 'ordering');
     delete from baton_internal.inbox_replays r where r.inbox = it.id;
-    update baton.inboxes i set ordering_enabled = false where i.id = it.id returning i.* into it;
+    delete from baton_internal.inbox_sequences s where s.inbox = it.id and it.order_mode = 'arrival' and s.last_sequence = 0;
+    update baton.inboxes i set order_mode = null where i.id = it.id returning i.* into it;
     perform baton_internal.make_inbox_views(it);
 end
 $$;
@@ -203,15 +297,15 @@ declare
     buried bigint;
 begin
     if it.layout <> 'managed' then
-        return baton_internal.change_as_owner(it.relation, format('update %s t set %s where %s and hashtextextended(t.%I::text, 0) ='
-            ' hashtextextended($3 ->> ''aggregate'', 0) and t.%4$I::text = $3 ->> ''aggregate'' and t.%I <= ($3 ->> ''up_to'')::bigint'
-            ' and (%s = any ($2)) is not true', it.relation, terms.fail, terms.pending, it.aggregate_id_column, it.sequence_column, terms.id),
+        return baton_internal.change_as_owner(it.relation, format('update %s t set %s where %s and hashtextextended(%s, 0) ='
+            ' hashtextextended($3 ->> ''aggregate'', 0) and %4$s = $3 ->> ''aggregate'' and t.%I <= ($3 ->> ''up_to'')::bigint'
+            ' and (%s = any ($2)) is not true', it.relation, terms.fail, terms.pending, terms.aggregate, it.sequence_column, terms.id),
             clock_timestamp(), array(select r.event_id from baton_internal.inbox_replays r where r.inbox = it.id),
             jsonb_build_object('aggregate', aggregate, 'up_to', up_to, 'error', reason, 'permanent', true));
     end if;
-    execute format('update %s t set %s where %s and hashtextextended(t.%I::text, 0) = hashtextextended($2, 0) and t.%4$I::text = $2 and t.%I <= $3'
+    execute format('update %s t set %s where %s and hashtextextended(%s, 0) = hashtextextended($2, 0) and %4$s = $2 and t.%I <= $3'
                    ' and not exists (select 1 from baton_internal.inbox_replays r where r.inbox = %s and r.event_id = %s)',
-                   it.relation, terms.fail, terms.pending, it.aggregate_id_column, it.sequence_column, it.id, terms.id)
+                   it.relation, terms.fail, terms.pending, terms.aggregate, it.sequence_column, it.id, terms.id)
       using clock_timestamp(), aggregate, up_to, reason, true;
     get diagnostics buried = row_count;
     return buried;
@@ -219,7 +313,8 @@ end
 $$;
 comment on function baton_internal.bury_inbox_messages(baton.inboxes, text, bigint, text) is 'turns messages whose sequence has passed into dead letters';
 
--- Skip to a sequence: the next one, or up to the one given. What is skipped stays as a dead letter. Returns the last sequence.
+-- Skip to a sequence: the next one, or up to the one given. What is skipped stays as a dead letter. Returns the last sequence. In order
+-- of arrival the message whose turn it is is skipped; returns 1, or 0 when none waits.
 create function baton.advance_inbox_sequence(inbox text, aggregate text, to_sequence bigint default null, path name[] default current_schemas(false))
 returns bigint
 language plpgsql
@@ -233,6 +328,11 @@ begin
     perform baton_internal.check_inbox_grants(it, '{select,update}');
     if aggregate is null then
         raise exception 'an aggregate is needed' using errcode = 'invalid_parameter_value';
+    elsif it.order_mode = 'arrival' and to_sequence is not null then
+        raise exception 'inbox "%" is in order of arrival, it has no sequence to go to', it.name
+            using errcode = 'invalid_parameter_value', hint = 'skip one message at a time: leave to_sequence out';
+    elsif it.order_mode = 'arrival' then
+        return baton_internal.skip_inbox_arrival(it, aggregate, format('skipped by %s with advance_inbox_sequence', session_user));
     end if;
     insert into baton_internal.inbox_sequences as s (inbox, aggregate, last_sequence) values (it.id, advance_inbox_sequence.aggregate, 0)
     on conflict on constraint inbox_sequences_pkey do nothing;
@@ -249,7 +349,7 @@ begin
     return last;
 end
 $$;
-comment on function baton.advance_inbox_sequence(text, text, bigint, name[]) is 'skips missing or poisoned sequences of an aggregate';
+comment on function baton.advance_inbox_sequence(text, text, bigint, name[]) is 'skips missing sequences of an aggregate, or the message that holds it up';
 
 select baton_internal.declare_privileges('execute', '{baton_operator}', '{enable_inbox_ordering,disable_inbox_ordering,advance_inbox_sequence}');
 select baton_internal.declare_privileges('execute', '{baton_operator,baton_viewer,baton_consumer,baton_relay}', '{inbox_ordering_gaps}');

@@ -26,6 +26,32 @@ end
 $$;
 comment on function baton_internal.inbox_counts(baton.inboxes) is 'pending, dead, age of the oldest, and the last minutes of an inbox';
 
+-- Count what stands still in an ordered inbox: aggregates that wait for something, for how long, and messages of an aggregate that have
+-- no number in an inbox that goes by numbers, and so no order.
+create function baton_internal.inbox_stalls(it baton.inboxes, out stalled bigint, out oldest_sec float8, out unsequenced bigint)
+language plpgsql stable
+as $$
+declare
+    terms baton_internal.inbox_terms;
+begin
+    stalled := 0;
+    oldest_sec := 0;
+    unsequenced := 0;
+    if it.order_mode is null then
+        return;
+    end if;
+    select count(*), greatest(extract(epoch from clock_timestamp() - min(s.waiting_since)), 0) into stalled, oldest_sec
+      from baton_internal.inbox_stalled_of(it) s;
+    if it.order_mode = 'sequence' then
+        terms := baton_internal.inbox_terms(it);
+        select r.unsequenced into unsequenced from baton_internal.run_as_owner(it.relation,
+            format('select count(*) from %s t where %s and (t.%I is null or t.%I is null) and t.%3$I is not null',
+                   it.relation, terms.pending, it.aggregate_id_column, it.sequence_column)) as r (unsequenced bigint);
+    end if;
+end
+$$;
+comment on function baton_internal.inbox_stalls(baton.inboxes) is 'stalled aggregates and messages without a number of an ordered inbox';
+
 -- Report an inbox's health.
 create function baton.inbox_health(name text, path name[] default current_schemas(false))
 returns jsonb
@@ -35,6 +61,7 @@ as $$
 declare
     it baton.inboxes := baton_internal.need_inbox(inbox_health.name, path);
     c record;
+    o record;
     duplicates bigint;
 begin
     if it.layout = 'processed_events' then
@@ -47,6 +74,7 @@ begin
     else
         select i.* into c from baton_internal.inbox_counts(it) i;
     end if;
+    select s.* into o from baton_internal.inbox_stalls(it) s;
     select coalesce(sum(d.duplicates), 0) into duplicates from baton_internal.inbox_duplicates d
      where d.inbox = it.id and d.at > clock_timestamp() - interval '5 minutes';
     return jsonb_build_object(
@@ -54,13 +82,15 @@ begin
         'avg_processing_time_sec', round(c.avg_sec::numeric, 3), 'oldest_pending_age_sec', round(c.oldest_sec::numeric, 3),
         'throughput_per_sec', round(c.processed_last_minute / 60.0, 3),
         'duplicate_rate_pct', round(coalesce(100.0 * duplicates / nullif(duplicates + c.received_recently, 0), 0), 2),
+        'stalled_aggregates', o.stalled, 'oldest_stall_sec', round(o.oldest_sec::numeric, 3), 'unsequenced_count', o.unsequenced,
         'health_status', case when c.oldest_sec >= 120 or c.pending >= 100000 then 'critical'
-                              when c.oldest_sec >= 30 or c.pending >= 10000 or c.dead > 0 then 'degraded'
+                              when c.oldest_sec >= 30 or c.pending >= 10000 or c.dead > 0 or o.unsequenced > 0
+                                   or o.oldest_sec >= baton.setting('inbox_gap_alert_delay_seconds')::int then 'degraded'
                               else 'healthy' end);
 end
 $$;
 comment on function baton.inbox_health(text, name[]) is
-    'pending, dead letters, averages of the last 5 minutes, throughput of the last minute, and healthy, degraded or critical';
+    'pending, dead letters, stalled aggregates, averages of the last 5 minutes, throughput of the last minute, and healthy, degraded or critical';
 
 -- List the inboxes, or one of them.
 create function baton.inbox_status(name text default null, path name[] default current_schemas(false))
@@ -85,7 +115,7 @@ begin
         max_retries := it.max_retries;
         schedule := it.schedule;
         retention_hours := baton_internal.inbox_retention_hours(it);
-        ordered := it.ordering_enabled;
+        ordered := it.order_mode is not null;
         prioritised := it.priority_tiers is not null;
         last_drained_at := it.last_drained_at;
         last_drained_count := it.last_drained_count;

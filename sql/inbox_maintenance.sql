@@ -1,7 +1,7 @@
 -- Maintenance of inboxes: drain what is processed, forget old ids, report dead letters and gaps. The scheduler calls it.
 
 insert into baton.setting_defaults (name, value, kind, description) values
-    ('inbox_gap_alert_delay_seconds', '5', 'integer', 'a missing sequence younger than this is not reported yet');
+    ('inbox_gap_alert_delay_seconds', '5', 'integer', 'a missing sequence or a stalled aggregate younger than this is not reported yet');
 
 create table baton_internal.inbox_dead_letters (
     inbox      int         not null references baton.inboxes on delete cascade,
@@ -147,7 +147,7 @@ declare
 begin
     perform baton_internal.bury_inbox_messages(it, h.aggregate, s.last_sequence, 'its sequence had been passed when it came')
        from baton_internal.run_as_owner(it.relation,
-                format('select t.%1$I::text, min(t.%2$I)::bigint from %3$s t where %4$s and %5$s group by 1', it.aggregate_id_column, it.sequence_column,
+                format('select %1$s, min(t.%2$I)::bigint from %3$s t where %4$s and %5$s group by 1', (baton_internal.inbox_terms(it)).aggregate, it.sequence_column,
                        it.relation, baton_internal.inbox_ordered_condition(it, 't.'), (baton_internal.inbox_terms(it)).pending))
                 as h (aggregate text, lowest bigint)
        join baton_internal.inbox_sequences s on s.inbox = it.id and s.aggregate = h.aggregate and h.lowest <= s.last_sequence;
@@ -243,8 +243,10 @@ begin
                 dead_noticed := baton_internal.notice_inbox_dead_letters(it);
                 dead_dropped := baton_internal.drain_inbox_dead_letters(it, batch);
                 perform baton_internal.sweep_inbox_leftovers(it);
-                if it.ordering_enabled then
+                if it.order_mode = 'sequence' then
                     gaps_noticed := baton_internal.notice_inbox_gaps(it);
+                elsif it.order_mode = 'arrival' then
+                    perform baton_internal.sweep_inbox_aggregates(it, batch);
                 end if;
             end if;
         exception when others then

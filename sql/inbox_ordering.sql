@@ -1,4 +1,4 @@
--- Ordering: per aggregate only the message after the last processed one is offered, to one worker at a time.
+-- Order by sequence: per aggregate only the message after the last processed one is offered, to one worker at a time.
 -- What was processed last is a row per aggregate, moved in the transaction that finishes a message, so that
 -- neither offering nor looking for gaps reads processed messages.
 
@@ -10,7 +10,7 @@ create table baton_internal.inbox_sequences (
     leased_until  timestamptz,
     primary key (inbox, aggregate)
 ) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000);
-comment on table baton_internal.inbox_sequences is 'last processed sequence per aggregate of an ordered inbox, and who is at work on it';
+comment on table baton_internal.inbox_sequences is 'aggregates of ordered inboxes: the last processed sequence, and which message is in work';
 
 -- Messages at or below the last sequence that an operator wants handled all the same.
 create table baton_internal.inbox_replays (
@@ -20,15 +20,18 @@ create table baton_internal.inbox_replays (
 );
 comment on table baton_internal.inbox_replays is 'messages of ordered inboxes that are offered out of turn';
 
--- Write the condition for unfinished messages that have a place in a sequence.
+-- Write the condition for messages that have a place in their aggregate's order: unfinished ones, for a dead letter blocks a sequence;
+-- in order of arrival those that wait, for there it does not.
 create function baton_internal.inbox_ordered_condition(it baton.inboxes, prefix text)
 returns text
 language sql stable
 as $$
-    select format('%s and %s%I is not null and %2$s%4$I is not null', (baton_internal.inbox_terms(it, prefix)).unfinished, prefix,
-                  it.aggregate_id_column, it.sequence_column)
+    select case when it.order_mode = 'arrival'
+                then format('%s and %s%I is not null', terms.waiting, prefix, it.aggregate_id_column)
+                else format('%s and %s%I is not null and %2$s%4$I is not null', terms.unfinished, prefix, it.aggregate_id_column, it.sequence_column) end
+      from baton_internal.inbox_terms(it, prefix) terms
 $$;
-comment on function baton_internal.inbox_ordered_condition(baton.inboxes, text) is 'SQL for unfinished messages with aggregate and sequence';
+comment on function baton_internal.inbox_ordered_condition(baton.inboxes, text) is 'SQL for messages with a place in an order';
 
 -- Write a walk over the aggregates that have unfinished messages: one index probe each, however many messages they
 -- have. Aggregates come in the order of their hash, from `first` on, and below `until`.
@@ -43,9 +46,8 @@ as $$
                 select %2$s as h, %3$s as aggregate from %4$s t where %5$s and (%2$s, %3$s) > (a.h, a.aggregate) %7$s order by 1, 2 limit 1) n
         )$query$, name, hashed, aggregate, it.relation, unfinished, coalesce('and ' || hashed || ' >= ' || first, ''),
         coalesce('and ' || hashed || ' < ' || until, ''))
-      from (select format('hashtextextended(t.%I::text, 0)', it.aggregate_id_column) as hashed,
-                   format('t.%I::text', it.aggregate_id_column) as aggregate,
-                   baton_internal.inbox_ordered_condition(it, 't.') as unfinished) v
+      from (select format('hashtextextended(%s, 0)', terms.aggregate) as hashed, terms.aggregate,
+                   baton_internal.inbox_ordered_condition(it, 't.') as unfinished from baton_internal.inbox_terms(it) terms) v
 $$;
 comment on function baton_internal.inbox_heads_sql(baton.inboxes, text, text, text) is 'recursive query over aggregates with unfinished messages';
 
@@ -62,7 +64,7 @@ as $$
             select %1$s as id, %2$s as due from %3$s t where %4$s and (t.%5$I is null or t.%6$I is null)
              order by %2$s limit ($5 + 1) / 2 for no key update of t skip locked
         ), again as materialized (
-            select %1$s as id, %2$s as due, t.%5$I::text as aggregate, t.%6$I as sequence from baton_internal.inbox_replays r
+            select %1$s as id, %2$s as due, %10$s as aggregate, t.%6$I as sequence from baton_internal.inbox_replays r
               cross join %3$s t where r.inbox = %9$s and t.%7$I = r.event_id::%8$s and %4$s
              order by %2$s limit $5 for no key update of t skip locked
         ), next as materialized (
@@ -71,8 +73,8 @@ as $$
               left join lateral (select s.last_sequence, s.leased_until from baton_internal.inbox_sequences s
                                   where s.inbox = %9$s and s.aggregate = h.aggregate limit 1) s on true
               cross join lateral (
-                select %1$s as id, %2$s as due, t.%5$I::text as aggregate, t.%6$I as sequence from %3$s t
-                 where hashtextextended(t.%5$I::text, 0) = h.h and t.%5$I::text = h.aggregate and t.%6$I = coalesce(s.last_sequence, 0) + 1
+                select %1$s as id, %2$s as due, %10$s as aggregate, t.%6$I as sequence from %3$s t
+                 where hashtextextended(%10$s, 0) = h.h and %10$s = h.aggregate and t.%6$I = coalesce(s.last_sequence, 0) + 1
                    and %4$s order by %1$s limit 1 for no key update of t skip locked) m
              where s.leased_until is null or s.leased_until <= $1
              limit $5
@@ -96,21 +98,27 @@ as $$
         ), picked as materialized (
             select c.id, c.due from chosen c where c.aggregate is null or c.id in (select s.event_id from secured s)
         )$query$, terms.id, terms.due, it.relation, baton_internal.inbox_ready_condition(it, terms),
-        it.aggregate_id_column, it.sequence_column, it.id_column, terms.id_type, it.id)
+        it.aggregate_id_column, it.sequence_column, it.id_column, terms.id_type, it.id, terms.aggregate)
       from (select quote_literal(hashtextextended(random()::text, 0)) || '::bigint' as start) v
 $$;
 comment on function baton_internal.inbox_pick_ordered_sql(baton.inboxes, baton_internal.inbox_terms) is 'query that picks the next message of each aggregate';
 
--- Let go of aggregates whose message was failed or given back, or hold them for longer.
-create function baton_internal.settle_inbox_sequences(it baton.inboxes, event_ids text[], leased_until timestamptz)
+-- Let go of aggregates whose message was settled, or hold them for longer.
+create function baton_internal.settle_inbox_sequences(it baton.inboxes, terms baton_internal.inbox_terms, event_ids text[], leased_until timestamptz)
 returns void
-language sql
+language plpgsql
 as $$
+begin
     update baton_internal.inbox_sequences s
        set leased_until = settle_inbox_sequences.leased_until, event_id = case when settle_inbox_sequences.leased_until is not null then s.event_id end
-     where s.inbox = it.id and s.event_id = any (event_ids)
+      from baton_internal.run_as_owner(it.relation, format('select %s, %s from %s t where t.%I = any ($2::%s[]) and t.%I is not null',
+               terms.id, terms.aggregate, it.relation, it.id_column, terms.id_type, it.aggregate_id_column), ids => event_ids)
+           as r (id text, aggregate text)
+     where s.inbox = it.id and s.aggregate = r.aggregate and s.event_id = r.id;
+end
 $$;
-comment on function baton_internal.settle_inbox_sequences(baton.inboxes, text[], timestamptz) is 'moves or ends the lease on the messages'' aggregates';
+comment on function baton_internal.settle_inbox_sequences(baton.inboxes, baton_internal.inbox_terms, text[], timestamptz) is
+    'moves or ends the lease on the messages'' aggregates';
 
 -- Make the trigger that moves an aggregate on when its message is finished, by complete() or by a plain update, and
 -- refuses to finish one before its turn.
@@ -128,17 +136,17 @@ begin
         declare
             last bigint;
         begin
-            insert into baton_internal.inbox_sequences as s (inbox, aggregate, last_sequence) select %2$s, new.%3$I::text, 1 where new.%4$I = 1
+            insert into baton_internal.inbox_sequences as s (inbox, aggregate, last_sequence) select %2$s, %6$s, 1 where new.%4$I = 1
             on conflict do nothing;
             if found then
                 return null;
             end if;
             update baton_internal.inbox_sequences s set last_sequence = new.%4$I, event_id = null, leased_until = null
-             where s.inbox = %2$s and s.aggregate = new.%3$I::text and s.last_sequence = new.%4$I - 1;
+             where s.inbox = %2$s and s.aggregate = %6$s and s.last_sequence = new.%4$I - 1;
             if found then
                 return null;
             end if;
-            select s.last_sequence into last from baton_internal.inbox_sequences s where s.inbox = %2$s and s.aggregate = new.%3$I::text;
+            select s.last_sequence into last from baton_internal.inbox_sequences s where s.inbox = %2$s and s.aggregate = %6$s;
             if new.%4$I > coalesce(last, 0) then
                 raise exception 'message %% of aggregate "%%" cannot be finished before %%', new.%4$I, new.%3$I, coalesce(last, 0) + 1
                     using errcode = 'object_not_in_prerequisite_state', table = tg_table_name,
@@ -146,10 +154,10 @@ begin
             end if;
             delete from baton_internal.inbox_replays r where r.inbox = %2$s and r.event_id = new.%5$I::text;
             update baton_internal.inbox_sequences s set event_id = null, leased_until = null
-             where s.inbox = %2$s and s.aggregate = new.%3$I::text and s.event_id = new.%5$I::text;
+             where s.inbox = %2$s and s.aggregate = %6$s and s.event_id = new.%5$I::text;
             return null;
         end
-        $body$ $ddl$, advance, it.id, it.aggregate_id_column, it.sequence_column, it.id_column);
+        $body$ $ddl$, advance, it.id, it.aggregate_id_column, it.sequence_column, it.id_column, (baton_internal.inbox_terms(it, 'new.')).aggregate);
     execute format('revoke all on function baton_internal.%I() from public', advance);
     execute format('comment on function baton_internal.%I() is %L', advance, 'moves aggregates of inbox ' || it.name || ' on');
     execute format('create trigger %I after update of %I on %s for each row when (old.%2$I is null and new.%2$I is not null'
@@ -162,20 +170,29 @@ end
 $$;
 comment on function baton_internal.make_inbox_ordering_trigger(baton.inboxes) is 'makes the trigger that keeps inbox_sequences';
 
--- Make next_<inbox> and gaps_<inbox>.
+-- Make next_<inbox>, stalled_<inbox> and, where there are numbers, gaps_<inbox>.
 create function baton_internal.make_inbox_ordering_views(it baton.inboxes)
 returns void
 language plpgsql
 as $$
 declare
     terms baton_internal.inbox_terms := baton_internal.inbox_terms(it, for_view => true);
+    heads text := baton_internal.inbox_heads_sql(it, 'heads');
 begin
     perform baton_internal.make_inbox_view(it, 'ordering', 'next_', '', format('the next message of each aggregate of inbox %s', it.name),
-        format('with recursive %1$s select t.* from heads h left join baton_internal.inbox_sequences s on s.inbox = %2$s and s.aggregate = h.aggregate'
-               ' cross join lateral (select t.* from %3$s t where hashtextextended(t.%4$I::text, 0) = h.h and t.%4$I::text = h.aggregate'
-               ' and t.%5$I = coalesce(s.last_sequence, 0) + 1 and %6$s order by %7$s limit 1) t',
-               baton_internal.inbox_heads_sql(it, 'heads'), it.id, it.relation, it.aggregate_id_column, it.sequence_column, terms.pending, terms.id));
-    perform baton_internal.make_inbox_view(it, 'ordering', 'gaps_', '', format('sequences missing from inbox %s', it.name), baton_internal.inbox_gaps_query(it));
+        case when it.order_mode = 'arrival' then
+            format('with recursive %s select t.* from heads h cross join lateral (select t.* from %s t where t.%I = (%s)) t', heads,
+                   it.relation, it.id_column, baton_internal.inbox_first_arrival_sql(it, terms, 'h.h', 'h.aggregate'))
+        else
+            format('with recursive %1$s select t.* from heads h left join baton_internal.inbox_sequences s on s.inbox = %2$s and s.aggregate = h.aggregate'
+                   ' cross join lateral (select t.* from %3$s t where hashtextextended(%4$s, 0) = h.h and %4$s = h.aggregate'
+                   ' and t.%5$I = coalesce(s.last_sequence, 0) + 1 and %6$s order by %7$s limit 1) t',
+                   heads, it.id, it.relation, terms.aggregate, it.sequence_column, terms.pending, terms.id) end);
+    perform baton_internal.make_inbox_view(it, 'ordering', 'stalled_', '', format('aggregates of inbox %s that wait for something', it.name),
+                                           baton_internal.inbox_stalled_query(it, terms));
+    if it.order_mode = 'sequence' then
+        perform baton_internal.make_inbox_view(it, 'ordering', 'gaps_', '', format('sequences missing from inbox %s', it.name), baton_internal.inbox_gaps_query(it));
+    end if;
 end
 $$;
-comment on function baton_internal.make_inbox_ordering_views(baton.inboxes) is 'makes the next_ and gaps_ views';
+comment on function baton_internal.make_inbox_ordering_views(baton.inboxes) is 'makes the next_, stalled_ and gaps_ views';

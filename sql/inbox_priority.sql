@@ -130,14 +130,14 @@ create function baton.enable_inbox_priority(inbox text, priority_col text defaul
                                             path name[] default current_schemas(false))
 returns void
 language plpgsql
-security definer set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp set lock_timeout = '5s'
 as $$
 declare
     it baton.inboxes := baton_internal.need_inbox(inbox, path);
 begin
     perform baton_internal.check_inbox_change(it);
     perform baton_internal.check_inbox_is_queue(it);
-    if it.ordering_enabled then
+    if it.order_mode is not null then
         raise exception 'inbox "%" is ordered, it cannot have priorities as well', it.name
             using errcode = 'invalid_parameter_value',
                   hint = 'call baton.disable_inbox_ordering() first, or use an ordered inbox per priority';
@@ -154,6 +154,7 @@ begin
        set priority_tiers = tiers,
            priority_column = baton_internal.check_inbox_column(it, priority_col, 'priority', '{smallint,integer,bigint}')
      where i.id = it.id returning i.* into it;
+    perform baton_internal.lock_inbox_table(it, 'share');
     perform baton_internal.make_inbox_priority_parts(it);
 end
 $$;
@@ -163,7 +164,7 @@ comment on function baton.enable_inbox_priority(text, text, jsonb, name[]) is 'c
 create function baton.disable_inbox_priority(inbox text, if_exists boolean default false, path name[] default current_schemas(false))
 returns void
 language plpgsql
-security definer set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp set lock_timeout = '5s'
 as $$
 declare
     it baton.inboxes := baton_internal.need_inbox(inbox, path);
@@ -175,6 +176,7 @@ begin
         end if;
         raise exception 'inbox "%" has no priorities', it.name using errcode = 'BT004';
     end if;
+    perform baton_internal.lock_inbox_table(it, 'access exclusive');
     perform baton_internal.drop_inbox_objects(it, 'priority');
     update baton.inboxes i set priority_tiers = null where i.id = it.id;
 end

@@ -51,14 +51,17 @@ as $$
                        headers jsonb, trace_id text, tenant_id text, sequence_num bigint, priority smallint, available_at timestamptz,
                        payload_raw text, error text)) with ordinality as m (event_id, event_type, source, aggregate_id, payload,
                        headers, trace_id, tenant_id, sequence_num, priority, available_at, payload_raw, error, position)
+        ), places as materialized (  -- in the order of the batch, whatever the order in which rows go in
+            select array_agg(d.place order by d.place) as drawn from (select nextval(%4$L) as place from given) d
         ), fresh as (
             insert into %1$s (event_id, event_type, source, aggregate_id, payload, headers, trace_id, tenant_id, sequence_num, priority,
-                              received_at, available_at, payload_raw, error, retry_count)
+                              received_at, available_at, payload_raw, error, retry_count, arrival)
             select g.event_id, coalesce(g.event_type, 'unknown'), g.source, g.aggregate_id, g.payload, g.headers, g.trace_id,
                    coalesce(g.tenant_id, nullif(current_setting('baton.tenant_id', true), '')), g.sequence_num, g.priority,
                    $1 + g.position * interval '1 microsecond',
                    case when g.error is null then coalesce(g.available_at, $1 + g.position * interval '1 microsecond') else 'infinity' end,
-                   decode(g.payload_raw, 'base64'), g.error, case when g.error is null then 0 else %2$s end
+                   decode(g.payload_raw, 'base64'), g.error, case when g.error is null then 0 else %2$s end,
+                   (select p.drawn from places p)[g.position]
               from given g
              where g.first and not exists (select 1 from baton_internal.inbox_keys k where k.inbox = %3$s and k.event_id = g.event_id)
              order by g.event_id
@@ -67,7 +70,7 @@ as $$
         )
         select array_agg(g.event_id order by g.position),
                array_agg(case when f.event_id is not null and g.first then 'new' else 'duplicate' end order by g.position)
-          from given g left join fresh f on f.event_id = g.event_id$query$, it.relation, it.max_retries, it.id)
+          from given g left join fresh f on f.event_id = g.event_id$query$, it.relation, it.max_retries, it.id, baton_internal.inbox_arrival_sequence(it))
 $$;
 comment on function baton_internal.inbox_receive_managed_sql(baton.inboxes) is 'statement that stores a batch in a managed inbox';
 
@@ -103,6 +106,7 @@ declare
     ids text[];
     outcomes text[];
     repeats text[] := '{}';
+    fresh text[];
     duplicates int;
 begin
     perform baton_internal.check_inbox_enabled();
@@ -111,7 +115,11 @@ begin
         perform set_config('baton.receiving', it.id::text, true);
         execute baton_internal.inbox_receive_managed_sql(it) into ids, outcomes using clock_timestamp(), messages;
         perform set_config('baton.receiving', '', true);
-        repeats := baton_internal.reject_inbox_repeats(it, array(select o.id from unnest(ids, outcomes) o (id, outcome) where o.outcome = 'new'));
+        fresh := array(select o.id from unnest(ids, outcomes) with ordinality o (id, outcome, position) where o.outcome = 'new' order by o.position);
+        repeats := baton_internal.reject_inbox_repeats(it, fresh);
+        if it.order_mode = 'arrival' and cardinality(fresh) between 1 and cardinality(ids) - 1 then
+            perform baton_internal.renumber_inbox_arrivals(it, fresh);
+        end if;
     else
         perform baton_internal.check_inbox_grants(it, '{insert}');
         select r.event_ids, r.outcomes into ids, outcomes from baton_internal.receive_adopted(it, messages) r;

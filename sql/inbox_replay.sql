@@ -19,15 +19,15 @@ begin
     if replayed = '{}' then
         return 0;
     end if;
-    if it.ordering_enabled then
+    if it.order_mode = 'sequence' then
         insert into baton_internal.inbox_replays (inbox, event_id)
         select it.id, r.id
-          from baton_internal.run_as_owner(it.relation, format('select %s, t.%I::text, t.%I::bigint from %s t where t.%I = any ($2::%s[]) %s',
-                   terms.id, it.aggregate_id_column, it.sequence_column, it.relation, it.id_column, terms.id_type,
+          from baton_internal.run_as_owner(it.relation, format('select %s, %s, t.%I::bigint from %s t where t.%I = any ($2::%s[]) %s',
+                   terms.id, terms.aggregate, it.sequence_column, it.relation, it.id_column, terms.id_type,
                    baton_internal.inbox_group_condition(it, 't.')), ids => replayed) as r (id text, aggregate text, sequence bigint)
           join baton_internal.inbox_sequences s on s.inbox = it.id and s.aggregate = r.aggregate and r.sequence <= s.last_sequence
         on conflict do nothing;
-        perform baton_internal.settle_inbox_sequences(it, replayed, null);
+        perform baton_internal.settle_inbox_sequences(it, terms, replayed, null);
     end if;
     perform baton_internal.change_as_owner(it.relation, format('update %s t set %s where t.%I = any ($2::%s[]) %s', it.relation, terms.replay,
                 it.id_column, terms.id_type, baton_internal.inbox_group_condition(it, 't.')), clock_timestamp(), replayed);

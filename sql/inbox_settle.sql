@@ -58,8 +58,11 @@ declare
     ids text[] := array(select distinct e from unnest(event_ids) e order by e);
     settled bigint;
 begin
+    perform baton_internal.check_inbox_grants(it, '{select,update}');
+    if it.order_mode = 'arrival' and lease_token is not null and action in ('complete', 'extend') then
+        perform baton_internal.check_inbox_aggregates_held(it, terms, ids);
+    end if;
     if it.layout <> 'managed' then
-        perform baton_internal.check_inbox_grants(it, '{select,update}');
         settled := baton_internal.settle_adopted(it, action, ids, lease_token, moment, error, permanent, leased_until);
     else
         execute format('with moved as (update %s t set %s where t.event_id = any ($3) and t.processed_at is null and %s returning 1)'
@@ -73,8 +76,8 @@ begin
     if settled <> cardinality(ids) then
         perform baton_internal.raise_inbox_lease_lost(it, ids, lease_token);
     end if;
-    if it.ordering_enabled and action <> 'complete' then
-        perform baton_internal.settle_inbox_sequences(it, ids, leased_until);
+    if it.order_mode = 'arrival' or it.order_mode = 'sequence' and action <> 'complete' then
+        perform baton_internal.settle_inbox_sequences(it, terms, ids, leased_until);
     end if;
     return settled;
 end

@@ -55,10 +55,10 @@ returns text
 language sql stable
 as $$
     select format('select t.*%s from %s t where %s',
-                  case when it.ordering_enabled then
+                  case when it.order_mode = 'sequence' then
                       format(', t.%3$I = coalesce((select s.last_sequence from baton_internal.inbox_sequences s'
-                             ' where s.inbox = %1$s and s.aggregate = t.%2$I::text), 0) + 1 as blocks_aggregate',
-                             it.id, it.aggregate_id_column, it.sequence_column) else '' end,
+                             ' where s.inbox = %1$s and s.aggregate = %2$s), 0) + 1 as blocks_aggregate',
+                             it.id, terms.aggregate, it.sequence_column) else '' end,
                   it.relation, terms.dead)
 $$;
 comment on function baton_internal.inbox_dead_query(baton.inboxes, baton_internal.inbox_terms) is 'query behind dlq_<inbox>';

@@ -9,7 +9,7 @@ until it comes, or until somebody skips it with baton.advance_inbox_sequence().
 
 Needs: create table accounts (id text primary key, balance bigint not null default 0, last_movement bigint not null default 0);
        select baton.create_inbox('movements');
-       select baton.enable_inbox_ordering('movements');
+       select baton.enable_inbox_ordering('movements', sequence_num_col => 'sequence_num');
 """
 
 import argparse

@@ -172,7 +172,7 @@ TEST_P(Examples, the_ordered_python_processor_applies_movements_in_sequence) {
         "create table accounts (id text primary key, balance bigint not null default 0, last_movement bigint "
         "not null "
         "default 0); select baton.create_inbox('movements'); select "
-        "baton.enable_inbox_ordering('movements')");
+        "baton.enable_inbox_ordering('movements', sequence_num_col => 'sequence_num')");
     std::vector<Process> workers;
     for (int n = 0; n < 2; ++n) workers.push_back(start("inbox/inbox_processor_ordered.py", {"--db", url}));
     // Backwards: first +10 then -10, again and again; any other order would fall below nothing.

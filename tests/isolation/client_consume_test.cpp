@@ -38,7 +38,8 @@ class Consuming : public testing::TestWithParam<Scene> {
         } else {
             admin.exec("select baton.create_inbox('work', max_retries => 3)");
             admin.exec("select baton.alter_inbox('work', backoff_base => '0', backoff_cap => '0')");
-            if (ordered()) admin.exec("select baton.enable_inbox_ordering('work')");
+            if (ordered())
+                admin.exec("select baton.enable_inbox_ordering('work', sequence_num_col => 'sequence_num')");
         }
     }
 

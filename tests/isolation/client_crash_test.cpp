@@ -110,7 +110,7 @@ class Crashing : public testing::TestWithParam<Scene> {
         } else {
             admin.exec("select baton.create_inbox('work', max_retries => 1000)");
             admin.exec("select baton.alter_inbox('work', backoff_base => '0', backoff_cap => '0')");
-            admin.exec("select baton.enable_inbox_ordering('work')");
+            admin.exec("select baton.enable_inbox_ordering('work', sequence_num_col => 'sequence_num')");
         }
     }
 

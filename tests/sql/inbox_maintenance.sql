@@ -7,7 +7,8 @@ create or replace function baton_internal.alert(event text, object text, details
 
 select baton.create_inbox('inb');
 select is(baton.inbox_health('inb'), '{"pending_count": 0, "dead_letter_count": 0, "avg_processing_time_sec": null, "oldest_pending_age_sec": 0.000,
-    "throughput_per_sec": 0.000, "duplicate_rate_pct": 0.00, "health_status": "healthy"}'::jsonb, 'an empty inbox is healthy');
+    "throughput_per_sec": 0.000, "duplicate_rate_pct": 0.00, "stalled_aggregates": 0, "oldest_stall_sec": 0.000, "unsequenced_count": 0,
+    "health_status": "healthy"}'::jsonb, 'an empty inbox is healthy');
 select baton.receive('inb', 'e' || n, 'kind' || n % 2, '{}') from generate_series(1, 4) n;
 select baton.receive('inb', 'e1', 'kind1', '{}');
 select is((baton.inbox_health('inb') ->> 'duplicate_rate_pct')::numeric, 20.00, 'one of five deliveries was a duplicate');
@@ -126,7 +127,7 @@ select is(baton.receive('inb', 'e1', 't', '{}'), 'new', 'after that it is new');
 
 -- gaps and late arrivals of an ordered inbox
 select baton.create_inbox('ord');
-select baton.enable_inbox_ordering('ord');
+select baton.enable_inbox_ordering('ord', 'aggregate_id', 'sequence_num');
 truncate alerts;
 select baton.receive('ord', 'a2', 't', '{}', aggregate_id => 'a', sequence_num => 2);
 select baton.run_inbox_maintenance();

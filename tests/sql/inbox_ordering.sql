@@ -3,7 +3,7 @@ begin;
 select no_plan();
 select baton.create_inbox('ord', max_retries => 2);
 select baton.alter_inbox('ord', backoff_base => '0');
-select lives_ok($$select baton.enable_inbox_ordering('ord')$$, 'order is switched on');
+select lives_ok($$select baton.enable_inbox_ordering('ord', sequence_num_col => 'sequence_num')$$, 'order is switched on');
 select lives_ok($$select baton.enable_inbox_ordering('ord', 'aggregate_id', 'sequence_num')$$, 'again with the same columns is no error');
 select throws_ok($$select baton.enable_inbox_ordering('ord', 'source', 'sequence_num')$$, '42710', null, 'with others it is');
 select has_view('next_ord');
@@ -116,7 +116,7 @@ select baton.receive('ord', 'z9', 't', '{}', aggregate_id => 'z', sequence_num =
 select ok('z9' in (select event_id from baton.claim_inbox('ord', 'w')), 'a plain inbox offers everything');
 update ord set processed_at = now(), lease_token = null, leased_until = null where event_id = 'z9';
 insert into ord (event_id, event_type, aggregate_id, sequence_num) values ('z4', 't', 'z', 4), ('z10', 't', 'z', 10);
-select baton.enable_inbox_ordering('ord');
+select baton.enable_inbox_ordering('ord', 'aggregate_id', 'sequence_num');
 select is((select last_sequence from baton_internal.inbox_sequences where aggregate = 'z'), 9::bigint, 'switching on learns from what was processed');
 select is((select last_sequence from baton_internal.inbox_sequences where aggregate = 'p'), 3::bigint, 'and keeps what it knew, though rows may be gone');
 create temp table w12 as select * from baton.claim_inbox('ord', 'w12');
@@ -127,7 +127,7 @@ select throws_ok($$select baton.enable_inbox_ordering('nosuch')$$, '42704', null
 select baton.create_inbox('other');
 select throws_ok($$select baton.enable_inbox_ordering('other', 'nosuch', 'sequence_num')$$, '42703', null, 'unknown column');
 select throws_ok($$select baton.enable_inbox_ordering('other', 'aggregate_id', 'payload')$$, '42804', null, 'a column that cannot be a sequence');
-select is((select ordering_enabled from baton.inboxes where name = 'other'), false, 'after which it is plain');
+select is((select order_mode from baton.inboxes where name = 'other'), null, 'after which it is plain');
 
 select * from finish();
 rollback;

@@ -90,7 +90,7 @@ select only_mallory('a job');
 
 -- in order
 set role :"mallory";
-select lives_ok($$ select baton.enable_inbox_ordering('den.box') $$, 'order is switched on');
+select lives_ok($$ select baton.enable_inbox_ordering('den.box', sequence_num_col => 'sequence_num') $$, 'order is switched on');
 reset role;
 select only_mallory('enable_inbox_ordering()');
 select is((select count(*)::int from baton.receive_many('den.box', '[{"event_id": "a1", "aggregate_id": "a", "sequence_num": 1}, {"event_id": "a2", "aggregate_id": "a", "sequence_num": 2},
@@ -110,6 +110,29 @@ select is((select gaps_noticed from baton.run_inbox_maintenance()), 0::bigint, '
 select only_mallory('maintenance of an ordered inbox');
 select is(baton.advance_inbox_sequence('den.box', 'a', 3), 3::bigint, 'skipped');
 select only_mallory('advance_inbox_sequence()');
+select is(baton.inbox_health('den.box') ->> 'stalled_aggregates', '0', 'looked at in order');
+select only_mallory('inbox_health() of an ordered inbox');
+
+-- in order of arrival
+set role :"mallory";
+select baton.disable_inbox_ordering('den.box');
+select lives_ok($$ select baton.enable_inbox_ordering('den.box') $$, 'order of arrival is switched on');
+reset role;
+select only_mallory('enable_inbox_ordering() by arrival');
+select baton.receive('den.box', 'c1', 't', '{}', aggregate_id => 'c'), baton.receive('den.box', 'c2', 't', '{}', aggregate_id => 'c');
+delete from public.sightings;
+drop table claimed;
+create temporary table claimed as select * from baton.claim_inbox('den.box', 'w', 10);
+select ok(exists (select from claimed where event_id = 'c1') and not exists (select from claimed where event_id = 'c2'), 'the first of an aggregate is offered');
+select only_mallory('a claim in order of arrival');
+select is(baton.fail_inbox('den.box', 'c1', 'x', lease_token => (select lease_token from claimed limit 1), retry_after => '1 h'), 1::bigint, 'failed');
+select only_mallory('failing in order of arrival');
+select is(baton.inbox_health('den.box') ->> 'stalled_aggregates', '1', 'it holds its aggregate');
+select only_mallory('inbox_health() in order of arrival');
+select is(baton.advance_inbox_sequence('den.box', 'c'), 1::bigint, 'skipped');
+select only_mallory('advance_inbox_sequence() in order of arrival');
+select baton.run_inbox_maintenance();
+select only_mallory('maintenance in order of arrival');
 
 -- what would run later
 set role :"mallory";

@@ -1,0 +1,227 @@
+-- Order by arrival: per aggregate the message that came first and still has attempts is offered, to one worker at a time.
+--
+-- A message that failed holds its aggregate while it waits for its next attempt, and so does one that was sent for later. A message
+-- that is done or dead, and so one that an operator skips, lets the next one through; replayed, it takes its old place. Messages
+-- without an aggregate have no order.
+--
+-- The order of arrival: what was committed before a receiver began comes before what the receiver brings, and a batch keeps its
+-- order. Two receivers that bring the same stretch at the same time, as after a take-over, leave it in order too.
+
+-- Write the columns by which the messages of an aggregate come in order of arrival.
+create function baton_internal.inbox_arrival_columns(it baton.inboxes, prefix text default '')
+returns text
+language sql immutable
+as $$
+    select case when it.layout = 'managed' then prefix || 'arrival'
+                else format('%s%I, %1$s%3$I', prefix, it.received_at_column, it.id_column) end
+$$;
+comment on function baton_internal.inbox_arrival_columns(baton.inboxes, text) is 'columns that tell in which order messages came';
+
+-- Write the query for the id of the message whose turn it is in the aggregate that `aggregate` and `hash` name.
+create function baton_internal.inbox_first_arrival_sql(it baton.inboxes, terms baton_internal.inbox_terms, hash text, aggregate text)
+returns text
+language sql stable
+as $$
+    select format('select t.%I from %s t where %s and %s and hashtextextended(%s, 0) = %s and %5$s = %7$s order by %8$s limit 1',
+                  it.id_column, it.relation, baton_internal.inbox_ordered_condition(it, 't.'), terms.pending, terms.aggregate,
+                  hash, aggregate, baton_internal.inbox_arrival_columns(it, 't.'))
+$$;
+comment on function baton_internal.inbox_first_arrival_sql(baton.inboxes, baton_internal.inbox_terms, text, text) is
+    'query for the first message of an aggregate';
+
+-- Write how an inbox in order of arrival picks: messages without an aggregate (up to half of the batch) and the first one of each
+-- aggregate, if that one may be worked now. The row in inbox_sequences decides who works on an aggregate; what is locked is passed over.
+create function baton_internal.inbox_pick_arrival_sql(it baton.inboxes, terms baton_internal.inbox_terms)
+returns text
+language sql volatile
+as $$
+    select baton_internal.inbox_heads_sql(it, 'heads_after', v.start) || ', ' || baton_internal.inbox_heads_sql(it, 'heads_before', until => v.start)
+        || format($query$, free as materialized (
+            select %1$s as id, %2$s as due from %3$s t where %4$s and t.%5$I is null
+             order by %2$s limit ($5 + 1) / 2 for no key update of t skip locked
+        ), next as materialized (
+            select m.id, m.due, h.aggregate
+              from (select * from heads_after union all select * from heads_before) h
+              left join lateral (select s.leased_until from baton_internal.inbox_sequences s
+                                  where s.inbox = %6$s and s.aggregate = h.aggregate limit 1) s on true
+              cross join lateral (
+                select %1$s as id, %2$s as due from %3$s t where t.%7$I = (%8$s) and %4$s for no key update of t skip locked) m
+             where s.leased_until is null or s.leased_until <= $1
+             limit $5
+        ), chosen as materialized (
+            select c.* from (select f.id, f.due, null::text as aggregate from free f union all select * from next) c limit $5
+        ), idle as materialized (
+            select s.aggregate from chosen c join baton_internal.inbox_sequences s on s.inbox = %6$s and s.aggregate = c.aggregate
+               for no key update of s skip locked
+        ), secured as (
+            insert into baton_internal.inbox_sequences as s (inbox, aggregate, last_sequence, event_id, leased_until)
+            select %6$s, c.aggregate, 0, c.id, $4 from chosen c
+             where c.aggregate in (select i.aggregate from idle i)
+                or not exists (select 1 from baton_internal.inbox_sequences s where s.inbox = %6$s and s.aggregate = c.aggregate) and c.aggregate is not null
+             order by c.aggregate
+            on conflict (inbox, aggregate) do update set event_id = excluded.event_id, leased_until = $4
+             where s.leased_until is null or s.leased_until <= $1
+            returning s.event_id
+        ), picked as materialized (
+            select c.id, c.due from chosen c where c.aggregate is null or c.id in (select s.event_id from secured s)
+        )$query$, terms.id, terms.due, it.relation, baton_internal.inbox_ready_condition(it, terms),
+        it.aggregate_id_column, it.id, it.id_column, baton_internal.inbox_first_arrival_sql(it, terms, 'h.h', 'h.aggregate'))
+      from (select quote_literal(hashtextextended(random()::text, 0)) || '::bigint' as start) v
+$$;
+comment on function baton_internal.inbox_pick_arrival_sql(baton.inboxes, baton_internal.inbox_terms) is 'query that picks the first message of each aggregate';
+
+-- Draw new places for messages that were just stored, in the order given. A batch that met duplicates may have waited for another
+-- receiver of the same messages, whose places are younger than those that the batch drew before it waited.
+create function baton_internal.renumber_inbox_arrivals(it baton.inboxes, event_ids text[])
+returns void
+language plpgsql
+as $$
+begin
+    execute format('update %1$s t set arrival = n.arrival from (select g.id, nextval(%2$L) as arrival'
+                   ' from (select u.id from unnest($1) with ordinality u (id, position) order by u.position) g) n where t.%3$I = n.id',
+                   it.relation, baton_internal.inbox_arrival_sequence(it), it.id_column) using event_ids;
+end
+$$;
+comment on function baton_internal.renumber_inbox_arrivals(baton.inboxes, text[]) is 'gives messages that were just stored the latest places';
+
+-- Name the sequence that numbers the arrivals of a managed inbox.
+create function baton_internal.inbox_arrival_sequence(it baton.inboxes)
+returns text
+language sql stable
+as $$ select pg_get_serial_sequence(it.relation::text, 'arrival') $$;
+comment on function baton_internal.inbox_arrival_sequence(baton.inboxes) is 'sequence behind the column arrival';
+
+-- Refuse to settle messages whose aggregate has been given to another worker, and hold the aggregates until the end of the transaction.
+-- Messages are locked before aggregates, as in a claim, so that the two never wait for each other in a circle.
+create function baton_internal.check_inbox_aggregates_held(it baton.inboxes, terms baton_internal.inbox_terms, event_ids text[])
+returns void
+language plpgsql
+as $$
+declare
+    ids text[];
+    aggregates text[];
+    lost text;
+begin
+    select array_agg(r.id), array_agg(r.aggregate) into ids, aggregates
+      from baton_internal.run_as_owner(it.relation, format('select %s, %s from %s t where t.%I = any ($2::%s[]) and t.%I is not null and %s'
+               ' order by 1 for no key update of t', terms.id, terms.aggregate, it.relation, it.id_column, terms.id_type, it.aggregate_id_column,
+               terms.unfinished), ids => event_ids) as r (id text, aggregate text);
+    with held as materialized (
+        select s.event_id from baton_internal.inbox_sequences s
+         where s.inbox = it.id and s.aggregate = any (aggregates) order by s.aggregate for no key update of s)
+    select k.id into lost from unnest(ids) k (id) where not exists (select 1 from held h where h.event_id = k.id) limit 1;
+    if lost is not null then
+        raise exception 'lease lost on message "%" of inbox "%"', lost, format('%I.%I', it.schema_name, it.name)
+            using errcode = 'BT001', detail = 'the lease ran out and its aggregate was given to another worker',
+                  hint = 'roll back this transaction so that the message has its effect once, then claim again';
+    end if;
+end
+$$;
+comment on function baton_internal.check_inbox_aggregates_held(baton.inboxes, baton_internal.inbox_terms, text[]) is
+    'raises BT001 when another worker has the aggregate of a message';
+
+-- Make the trigger that lets go of an aggregate whose message is finished by a plain update. Adopted tables get none: there the
+-- aggregate is free when complete() finished its message, or when the lease ends.
+create function baton_internal.make_inbox_arrival_trigger(it baton.inboxes)
+returns void
+language plpgsql
+as $$
+declare
+    advance name := format('inbox_%s_advance', it.id);
+begin
+    if it.layout <> 'managed' then
+        return;
+    end if;
+    execute format($ddl$
+        create function baton_internal.%1$I() returns trigger language plpgsql
+        security definer set search_path = pg_catalog, pg_temp
+        as $body$
+        begin
+            update baton_internal.inbox_sequences s set event_id = null, leased_until = null
+             where s.inbox = %2$s and s.aggregate = %3$s and s.event_id = new.%4$I;
+            return null;
+        end
+        $body$ $ddl$, advance, it.id, (baton_internal.inbox_terms(it, 'new.')).aggregate, it.id_column);
+    execute format('revoke all on function baton_internal.%I() from public', advance);
+    execute format('comment on function baton_internal.%I() is %L', advance, 'lets go of aggregates of inbox ' || it.name);
+    execute format('create trigger %I after update of processed_at on %s for each row when (old.processed_at is null'
+                   ' and new.processed_at is not null and new.%I is not null) execute function baton_internal.%I()',
+                   'baton_advance_' || it.id, it.relation, it.aggregate_id_column, advance);
+    perform baton_internal.note_inbox_object(it.id, 'ordering', 'function', 'baton_internal', advance);
+    perform baton_internal.note_inbox_object(it.id, 'ordering', 'trigger', it.schema_name, 'baton_advance_' || it.id);
+end
+$$;
+comment on function baton_internal.make_inbox_arrival_trigger(baton.inboxes) is 'makes the trigger that frees aggregates';
+
+-- Take over the leases of messages that are in work while order is switched on: nobody else may get their aggregates.
+create function baton_internal.learn_inbox_leases(it baton.inboxes)
+returns void
+language plpgsql
+as $$
+declare
+    terms baton_internal.inbox_terms := baton_internal.inbox_terms(it);
+    leased jsonb;  -- of an adopted table, whose leases baton keeps
+begin
+    select jsonb_object_agg(w.event_id, w.leased_until) into leased
+      from baton_internal.inbox_work w where w.inbox = it.id and w.leased_until > clock_timestamp();
+    insert into baton_internal.inbox_sequences as s (inbox, aggregate, last_sequence, event_id, leased_until)
+    select distinct on (r.aggregate) it.id, r.aggregate, 0, r.id, r.leased_until
+      from baton_internal.run_as_owner(it.relation, format('select %s, %s, %s from %s t where %s and t.%I is not null', terms.id, terms.aggregate,
+               case when it.layout = 'managed' then 't.leased_until' else format('($3 ->> (%s))::timestamptz', terms.id) end,
+               it.relation, terms.pending, it.aggregate_id_column), arguments => leased)
+           as r (id text, aggregate text, leased_until timestamptz)
+     where r.leased_until > clock_timestamp() order by r.aggregate, r.leased_until desc
+    on conflict (inbox, aggregate) do update set event_id = excluded.event_id, leased_until = excluded.leased_until;
+end
+$$;
+comment on function baton_internal.learn_inbox_leases(baton.inboxes) is 'fills inbox_sequences from leases';
+
+-- Skip the message whose turn it is: it stays as a dead letter and the next one is offered. Returns how many were skipped.
+create function baton_internal.skip_inbox_arrival(it baton.inboxes, aggregate text, reason text)
+returns bigint
+language plpgsql
+as $$
+declare
+    terms baton_internal.inbox_terms := baton_internal.inbox_terms(it);
+    named text := case when it.layout = 'managed' then '$2' else '($3 ->> ''aggregate'')' end;
+    statement text := format('update %s t set %s where t.%I = (%s) and %s', it.relation, terms.fail, it.id_column,
+                             baton_internal.inbox_first_arrival_sql(it, terms, format('hashtextextended(%s, 0)', named), named), terms.pending);
+    skipped bigint;
+begin
+    if it.layout = 'managed' then
+        execute statement using clock_timestamp(), aggregate, null::bigint, reason, true;
+        get diagnostics skipped = row_count;
+    else
+        skipped := baton_internal.change_as_owner(it.relation, statement, clock_timestamp(),
+                       arguments => jsonb_build_object('aggregate', aggregate, 'error', reason, 'permanent', true));
+    end if;
+    update baton_internal.inbox_sequences s set event_id = null, leased_until = null
+     where s.inbox = it.id and s.aggregate = skip_inbox_arrival.aggregate;
+    return skipped;
+end
+$$;
+comment on function baton_internal.skip_inbox_arrival(baton.inboxes, text, text) is 'makes a dead letter of an aggregate''s first message';
+
+-- Forget aggregates that nobody works on and that have no message waiting, unless they hold a sequence from another time.
+create function baton_internal.sweep_inbox_aggregates(it baton.inboxes, batch int)
+returns bigint
+language plpgsql
+as $$
+declare
+    terms baton_internal.inbox_terms := baton_internal.inbox_terms(it);
+    idle text[];
+    swept bigint;
+begin
+    idle := array(select s.aggregate from baton_internal.inbox_sequences s
+                   where s.inbox = it.id and s.last_sequence = 0 and (s.leased_until is null or s.leased_until <= clock_timestamp())
+                   limit batch for update of s skip locked);
+    idle := array(select i.aggregate from unnest(idle) i (aggregate) except
+                  select r.aggregate from baton_internal.run_as_owner(it.relation, format('select a.aggregate from unnest($2) a (aggregate) where exists'
+                      ' (select 1 from %s t where %s and hashtextextended(%s, 0) = hashtextextended(a.aggregate, 0) and %3$s = a.aggregate)',
+                      it.relation, baton_internal.inbox_ordered_condition(it, 't.'), terms.aggregate), ids => idle) as r (aggregate text));
+    delete from baton_internal.inbox_sequences s where s.inbox = it.id and s.aggregate = any (idle);
+    get diagnostics swept = row_count;
+    return swept;
+end
+$$;
+comment on function baton_internal.sweep_inbox_aggregates(baton.inboxes, int) is 'deletes rows of aggregates that are idle';
