@@ -95,6 +95,8 @@ void connect(Oid database) {
         BackgroundWorkerInitializeConnectionByOid(database, InvalidOid, 0);
         pgstat_report_appname("baton worker");
         SetConfigOption("search_path", "pg_catalog, pg_temp", PGC_SUSET, PGC_S_OVERRIDE);
+        // maintenance judges by what is committed now, whatever the database's default is
+        SetConfigOption("default_transaction_isolation", "read committed", PGC_SUSET, PGC_S_OVERRIDE);
     });
 }
 

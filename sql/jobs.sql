@@ -1,7 +1,7 @@
 -- The jobs that come with baton.
 
 insert into baton.jobs (name, routine, every, every_setting) values
-    ('maintain outboxes', 'baton.run_maintenance', '1 minute', 'outbox_drain_interval_seconds'),
+    ('maintain outboxes', 'baton_internal.maintain_outboxes', '1 minute', 'outbox_drain_interval_seconds'),
     ('maintain inboxes', 'baton.run_inbox_maintenance', '1 minute', 'inbox_drain_interval_seconds'),
     ('maintain adopted outboxes', 'baton.run_adopted_maintenance', '1 minute', 'outbox_drain_interval_seconds');
 

@@ -63,7 +63,7 @@ begin
            into first_ahead using case when at.window_open then greatest(at.after_id, w.first_id - 1) else 0 end, at.seen;
         select greatest(ahead, sum(least(coalesce(p.last_id, p.end_id - 1), baton_internal.last_drawn_id(outbox.relation)) - greatest(p.first_id, first_ahead) + 1))
           into ahead from baton_internal.outbox_partitions p
-         where p.outbox_id = outbox.outbox_id and p.archived_at is null and p.first_id <= baton_internal.last_drawn_id(outbox.relation)
+         where p.outbox_id = outbox.outbox_id and p.state in ('open', 'left') and p.first_id <= baton_internal.last_drawn_id(outbox.relation)
            and coalesce(p.last_id, p.end_id - 1) >= first_ahead;
     end if;
     return ahead
@@ -169,7 +169,7 @@ begin
         select count(*), coalesce(sum(least(coalesce(p.last_id, p.end_id - 1), describe_outboxes.last_id) - p.first_id + 1)
                                   filter (where p.first_id <= describe_outboxes.last_id), 0)
           into partitions, row_estimate
-          from baton_internal.outbox_partitions p where p.outbox_id = o.outbox_id and p.archived_at is null;
+          from baton_internal.outbox_partitions p where p.outbox_id = o.outbox_id and p.state in ('new', 'ahead', 'open', 'left');
         execute format('select (select occurred_at from %1$s order by id limit 1), (select occurred_at from %1$s order by id desc limit 1)', o.relation)
            into oldest, newest;
         total_bytes := baton_internal.outbox_bytes(o.relation);
@@ -197,7 +197,7 @@ begin
         update baton.outboxes o set storage_alert_at = clock_timestamp() where o.outbox_id = outbox.outbox_id;
         perform baton_internal.alert('outbox_storage_critical', outbox.relation::text, jsonb_build_object('total_bytes', bytes,
             'holders', (select jsonb_agg(distinct h) from baton_internal.outbox_partitions p cross join lateral baton_internal.partition_holders(p) h
-                         where p.outbox_id = outbox.outbox_id and p.closed_at is not null and p.archived_at is null)));
+                         where p.outbox_id = outbox.outbox_id and p.state = 'left')));
     end if;
 end
 $$;

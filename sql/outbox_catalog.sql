@@ -13,22 +13,28 @@ create table baton.outboxes (
     idempotency_window interval    not null,
     max_payload_bytes  bigint      check (max_payload_bytes >= 65536),  -- null: the setting outbox_max_payload_bytes
     created_at         timestamptz not null default now(),
-    storage_alert_at   timestamptz
+    storage_alert_at   timestamptz,
+    maintained_at      timestamptz,           -- when maintenance last had a look
+    maintenance_error  text                   -- what went wrong then, null when all is well
 );
 comment on table baton.outboxes is 'one row per outbox made by create_outbox()';
 
 -- Partitions are ranges of ids. A partition is left by moving the sequence to the next range, so no writer waits.
+--   new       attached; statements that were running then do not know of it
+--   ahead     everybody knows it, its ids are still to come
+--   open      publishers draw its ids
+--   left      the sequence has moved on; transactions that drew an id before may still be running
+--   detached  out of the log: every event in it is settled or copied, for every group; to be archived or dropped
+--   archived  part of the archive table
 create table baton_internal.outbox_partitions (
     outbox_id   int         not null references baton.outboxes on delete cascade,
     first_id    bigint      not null,
     end_id      bigint      not null,
     relation    regclass    not null,
-    opened_at   timestamptz,          -- when the log moved into it, null while it lies ahead
-    closed_at   timestamptz,          -- when the log moved on
-    closed_era  int,
-    closed_xid  xid8,                 -- every row in it has an xid below this
-    last_id     bigint,               -- no id above this was drawn in it
-    archived_at timestamptz,
+    state       text        not null default 'new' check (state in ('new', 'ahead', 'open', 'left', 'detached', 'archived')),
+    since       timestamptz not null default clock_timestamp(),  -- when it came into that state
+    waits_for   text[],               -- a new one: transactions that may not know of it, as in pg_locks.virtualtransaction
+    last_id     bigint,               -- about the last id that was drawn in it, once it was left
     primary key (outbox_id, first_id)
 );
 comment on table baton_internal.outbox_partitions is 'the partitions of each log, by range of ids';

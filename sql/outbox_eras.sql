@@ -52,7 +52,7 @@ begin
         return true;
     end if;
     for part in select p.relation from baton_internal.outbox_partitions p
-                 where p.outbox_id = open_era.outbox_id and p.opened_at is not null and p.archived_at is null
+                 where p.outbox_id = open_era.outbox_id and p.state in ('open', 'left')
                  order by p.first_id desc limit 2 loop
         execute format($sql$
             select coalesce(bool_or(n.xid >= pg_snapshot_xmax(pg_current_snapshot())), false)

@@ -127,7 +127,7 @@ begin
     returning * into outbox;
     perform baton_internal.begin_era(outbox.outbox_id, 1, outbox.relation);
     perform baton_internal.add_partition(outbox), baton_internal.add_partition(outbox);
-    update baton_internal.outbox_partitions p set opened_at = clock_timestamp() where p.outbox_id = outbox.outbox_id and p.first_id = 1;
+    update baton_internal.outbox_partitions p set state = case p.first_id when 1 then 'open' else 'ahead' end where p.outbox_id = outbox.outbox_id;
     execute format('create trigger baton_doorbell after insert on %s for each statement execute function baton_internal.ring_doorbell()', full_name);
     perform baton_internal.guard_outbox(outbox);
     perform baton_internal.grant_outbox(outbox);

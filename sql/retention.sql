@@ -1,109 +1,318 @@
--- Retention: partitions are begun, closed, archived and dropped whole. Nothing here reads or rewrites events, apart
--- from parked ones that are copied out of a partition before it goes.
+-- Retention: partitions are begun, left, taken out of the log, archived and dropped whole. Nothing here reads or rewrites events,
+-- apart from parked ones that are copied before their partition goes. docs/adr/0007-maintenance-in-phases.md says why it is safe;
+-- sql/maintenance.sql runs these phases, each in a transaction of its own.
 
--- Begin the next partition when the current one is old or large enough: the sequence moves to its first id.
+-- Read the place of an outbox's sequence: the id that the next publisher gets.
+create function baton_internal.next_id(relation regclass)
+returns bigint
+language plpgsql volatile
+as $$
+declare
+    next_value bigint;
+begin
+    execute format('select last_value + is_called::int from %s', pg_get_serial_sequence(relation::text, 'id')) into next_value;
+    return next_value;
+end
+$$;
+comment on function baton_internal.next_id(regclass) is 'the id that the next event of an outbox gets';
+
+-- Refuse a sequence that hands out ids in advance: a session would publish into a partition long after the log has left it.
+create function baton_internal.check_sequence(relation regclass)
+returns void
+language plpgsql stable
+as $$
+declare
+    sequence_name constant text := pg_get_serial_sequence(relation::text, 'id');
+begin
+    if (select s.seqcache > 1 or s.seqincrement < 1 from pg_catalog.pg_sequence s where s.seqrelid = sequence_name::regclass) then
+        raise exception 'the sequence % hands out ids in advance or downwards', sequence_name
+            using errcode = 'object_not_in_prerequisite_state',
+                  hint = format('alter sequence %s increment 1 cache 1', sequence_name);
+    end if;
+end
+$$;
+comment on function baton_internal.check_sequence(regclass) is 'refuses an id sequence with CACHE above 1';
+
+-- Note where the log is. The sequence says so, whatever a crash has left in the catalog: what lies before it has been left.
+create function baton_internal.note_place(outbox baton.outboxes)
+returns baton_internal.outbox_partitions
+language plpgsql
+as $$
+declare
+    next_value constant bigint := baton_internal.next_id(outbox.relation);
+    here baton_internal.outbox_partitions;
+begin
+    update baton_internal.outbox_partitions p
+       set state = 'left', since = clock_timestamp(), last_id = coalesce(p.last_id, p.end_id - 1)
+     where p.outbox_id = outbox.outbox_id and p.state in ('new', 'ahead', 'open') and p.end_id <= next_value;
+    update baton_internal.outbox_partitions p set state = 'open', since = clock_timestamp()
+     where p.outbox_id = outbox.outbox_id and p.state in ('new', 'ahead') and p.first_id <= next_value;
+    select * into here from baton_internal.outbox_partitions p
+     where p.outbox_id = outbox.outbox_id and p.first_id <= next_value and p.end_id > next_value;
+    if here.state is distinct from 'open' then
+        raise exception 'the next id of outbox % is %, which no open partition takes', outbox.relation, next_value
+            using errcode = 'object_not_in_prerequisite_state',
+                  hint = format('somebody has moved the sequence %s: set it back to its last value', pg_get_serial_sequence(outbox.relation::text, 'id'));
+    end if;
+    return here;
+end
+$$;
+comment on function baton_internal.note_place(baton.outboxes) is 'marks partitions as left and open by where the sequence is';
+
+-- Keep two partitions ahead of the log. Nobody waits for that.
+create function baton_internal.extend_outbox(outbox baton.outboxes)
+returns void
+language plpgsql
+as $$
+begin
+    delete from baton_internal.outbox_partitions p  -- somebody has dropped the table by hand
+     where p.outbox_id = outbox.outbox_id and not exists (select from pg_catalog.pg_class c where c.oid = p.relation);
+    perform baton_internal.note_place(outbox);
+    while (select count(*) from baton_internal.outbox_partitions p where p.outbox_id = outbox.outbox_id and p.state in ('new', 'ahead')) < 2 loop
+        perform baton_internal.add_partition(outbox);
+    end loop;
+end
+$$;
+comment on function baton_internal.extend_outbox(baton.outboxes) is 'makes the partitions that come next';
+
+-- Note which new partitions everybody knows by now. A statement learns at its start which partitions there are; an id of a later one would
+-- make it fail. So whoever was writing when the partition had come must have ended. One made in this transaction nobody knows.
+create function baton_internal.note_known_partitions(outbox baton.outboxes)
+returns void
+language plpgsql
+as $$
+declare
+    writers constant text[] := array(
+        select l.virtualtransaction from pg_catalog.pg_locks l
+         where l.locktype = 'relation' and l.relation = outbox.relation and l.pid <> pg_backend_pid()
+           and l.database = (select d.oid from pg_catalog.pg_database d where d.datname = current_database()));
+begin
+    update baton_internal.outbox_partitions p
+       set waits_for = array(select w from unnest(coalesce(p.waits_for, writers)) w where w = any (writers))
+     where p.outbox_id = outbox.outbox_id and p.state = 'new' and p.since < now();
+    update baton_internal.outbox_partitions p set state = 'ahead', waits_for = null
+     where p.outbox_id = outbox.outbox_id and p.state = 'new' and p.waits_for = '{}';
+end
+$$;
+comment on function baton_internal.note_known_partitions(baton.outboxes) is 'marks new partitions as ahead once every writer knows them';
+
+-- Begin the next partition when the current one is old or large enough: the sequence moves to its first id, at once for everybody.
+-- A quiet log is left too, so that what it holds can go; only an empty partition stays.
 create function baton_internal.rotate_outbox(outbox baton.outboxes)
 returns void
 language plpgsql
 as $$
 declare
-    sequence_name constant text := pg_get_serial_sequence(outbox.relation::text, 'id');
-    last_value bigint;
-    is_called boolean;
-    here baton_internal.outbox_partitions;
+    here constant baton_internal.outbox_partitions := baton_internal.note_place(outbox);
+    next_value bigint;
 begin
-    execute format('select last_value, is_called from %s', sequence_name) into last_value, is_called;
-    select * into here from baton_internal.outbox_partitions p
-     where p.outbox_id = outbox.outbox_id and last_value >= p.first_id and last_value < p.end_id;
-    update baton_internal.outbox_partitions p set opened_at = clock_timestamp()
-     where p.outbox_id = outbox.outbox_id and p.first_id = here.first_id and p.opened_at is null;
-    while (select count(*) from baton_internal.outbox_partitions p where p.outbox_id = outbox.outbox_id and p.first_id > here.first_id) < 2 loop
-        perform baton_internal.add_partition(outbox);
-    end loop;
-    if (is_called or last_value > here.first_id)  -- an empty partition is not left
-       and (here.opened_at + outbox.partition_interval <= clock_timestamp()
-            or pg_table_size(here.relation) >= outbox.partition_bytes) then
-        perform setval(sequence_name, here.end_id, false);
-        update baton_internal.outbox_partitions p set last_id = last_value where p.outbox_id = outbox.outbox_id and p.first_id = here.first_id;
-        update baton_internal.outbox_partitions p set opened_at = clock_timestamp()
-         where p.outbox_id = outbox.outbox_id and p.first_id = here.end_id;
-        perform baton_internal.add_partition(outbox);
+    perform baton_internal.check_sequence(outbox.relation), baton_internal.note_known_partitions(outbox);
+    next_value := baton_internal.next_id(outbox.relation);
+    if next_value > here.first_id
+       and (here.since + outbox.partition_interval <= clock_timestamp() or pg_table_size(here.relation) >= outbox.partition_bytes)
+       and exists (select from baton_internal.outbox_partitions p
+                    where p.outbox_id = outbox.outbox_id and p.first_id = here.end_id and p.state = 'ahead') then
+        perform setval(pg_get_serial_sequence(outbox.relation::text, 'id'), here.end_id, false);
+        update baton_internal.outbox_partitions p set last_id = next_value - 1
+         where p.outbox_id = outbox.outbox_id and p.first_id = here.first_id;
+        perform baton_internal.note_place(outbox);
     end if;
 end
 $$;
-comment on function baton_internal.rotate_outbox(baton.outboxes) is 'adds partitions ahead and begins the next one when it is time';
+comment on function baton_internal.rotate_outbox(baton.outboxes) is 'begins the next partition when it is time';
 
--- Close partitions that the log has left. Every row in one has an xid below the one drawn here, because a row has its
--- xid before it draws its id, and no id of the partition is drawn any more.
-create function baton_internal.close_partitions(outbox baton.outboxes)
+-- The groups that have not settled everything in a partition: an event of it is not dispatched yet, or is part of a piece. Parked events
+-- do not hold it; they are copied when it goes. Positions, pieces and events are read under one snapshot. The answer is final only
+-- while the caller keeps writers out.
+create function baton_internal.partition_holders(part baton_internal.outbox_partitions)
+returns setof text
+language plpgsql volatile
+set enable_bitmapscan = off set enable_seqscan = off set jit = off  -- each look is one descent into an index
+as $$
+begin
+    return query execute format($sql$
+        select g.group_name
+          from baton.consumer_groups g
+          join baton_internal.group_positions p using (group_id)
+          left join baton_internal.windows w on w.group_id = p.group_id and w.window_number = p.window_number and p.window_open
+         cross join lateral (
+               select coalesce(w.sight, p.seen) as sight, coalesce(max(e.last_id) filter (where e.era < p.era), 0) as before_era,
+                      coalesce(max(e.last_id) filter (where e.era = p.era), 9223372036854775807) as era_end
+                 from baton_internal.outbox_eras e where e.outbox_id = g.outbox_id) s
+         where g.outbox_id = $1
+           and (exists (select from %1$s t where t.id > s.era_end)
+                or exists (select from %1$s t where t.xid >= pg_snapshot_xmax(s.sight) and t.id > s.before_era and t.id <= s.era_end)
+                or exists (select from pg_snapshot_xip(s.sight) x
+                            cross join lateral (select from %1$s t where t.xid = x and t.id > s.before_era and t.id <= s.era_end limit 1) late)
+                or exists (select from %1$s t where t.id > p.after_id and t.id >= w.first_id and t.id <= s.era_end)
+                or exists (select from unnest(w.late) x
+                            cross join lateral (select from %1$s t where t.xid = x and t.id > p.after_id limit 1) late)
+                or exists (select from baton_internal.pieces q where q.group_id = g.group_id and q.upto_id >= $2 and q.after_id < $3 - 1))
+         order by 1$sql$, part.relation) using part.outbox_id, part.first_id, part.end_id;
+end
+$$;
+comment on function baton_internal.partition_holders(baton_internal.outbox_partitions) is 'groups that have not settled everything in a partition';
+
+-- Copy parked events out of a partition, some at a time; returns how many. Those that somebody works on wait for the next call.
+create function baton_internal.copy_parked(part baton_internal.outbox_partitions, step int)
+returns int
+language plpgsql
+set enable_bitmapscan = off set enable_seqscan = off set jit = off
+as $$
+declare
+    copied int;
+begin
+    execute format($sql$
+        with chosen as materialized (
+            select q.parked_id, to_jsonb(t) - 'xid' as event
+              from baton.consumer_groups g
+              join baton_internal.parked q using (group_id)
+              join %s t on t.id = q.id
+             where g.outbox_id = $1 and q.id >= $2 and q.id < $3 and q.event is null
+             limit $4 for update of q skip locked)
+        update baton_internal.parked q set event = c.event from chosen c where q.parked_id = c.parked_id$sql$, part.relation)
+      using part.outbox_id, part.first_id, part.end_id, step;
+    get diagnostics copied = row_count;
+    return copied;
+end
+$$;
+comment on function baton_internal.copy_parked(baton_internal.outbox_partitions, int) is 'copies parked events, so that their partition can go';
+
+-- Whether a parked event of a partition has no copy yet.
+create function baton_internal.needs_copies(part baton_internal.outbox_partitions)
+returns boolean
+language plpgsql volatile
+set enable_bitmapscan = off set enable_seqscan = off set jit = off
+as $$
+declare
+    found_one boolean;
+begin
+    execute format($sql$
+        select exists (select from baton.consumer_groups g
+                         join baton_internal.parked q using (group_id)
+                         join %s t on t.id = q.id
+                        where g.outbox_id = $1 and q.id >= $2 and q.id < $3 and q.event is null)$sql$, part.relation)
+       into found_one using part.outbox_id, part.first_id, part.end_id;
+    return found_one;
+end
+$$;
+comment on function baton_internal.needs_copies(baton_internal.outbox_partitions) is 'whether parked events of a partition are not copied yet';
+
+-- The next partition that retention takes out of the log, or null: the oldest one, when it is old enough and nobody needs it.
+create function baton_internal.next_to_retire(outbox baton.outboxes)
+returns baton_internal.outbox_partitions
+language plpgsql volatile
+as $$
+declare
+    keep constant interval := coalesce(outbox.retention, make_interval(hours => baton.setting('outbox_retention_hours')::int));
+    part baton_internal.outbox_partitions;
+begin
+    select * into part from baton_internal.outbox_partitions p
+     where p.outbox_id = outbox.outbox_id and p.state = 'left' order by p.first_id limit 1;
+    if not found or part.since > clock_timestamp() - keep then
+        return null;
+    elsif baton.setting('outbox_force_retention')::boolean or not exists (select baton_internal.partition_holders(part)) then
+        return part;
+    end if;
+    return null;
+end
+$$;
+comment on function baton_internal.next_to_retire(baton.outboxes) is 'the partition that may leave the log now';
+
+-- Take a partition out of the log. The lock keeps out everybody, and nobody who has it waits for anything: what is needed is judged under
+-- it and decides. It is given back at once when the answer is no. Returns
+--   detached   the partition has left the log
+--   busy       somebody is at work: try again; whoever publishes meanwhile has waited no longer than the lock timeout
+--   held       a group needs the partition after all
+--   uncopied   an event was parked since the last copy
+create function baton_internal.detach_partition(outbox baton.outboxes, part baton_internal.outbox_partitions)
+returns text
+language plpgsql
+set lock_timeout = '20ms'
+as $$
+declare
+    outcome text;
+    holders text[];
+begin
+    if current_setting('transaction_isolation') <> 'read committed' then  -- an older snapshot would not show what was written last
+        raise exception 'maintenance cannot run in a transaction that is %', current_setting('transaction_isolation')
+            using errcode = 'object_not_in_prerequisite_state', hint = 'use the isolation level read committed';
+    end if;
+    begin
+        execute format('lock table only %s, only %s in access exclusive mode', outbox.relation, part.relation);
+        perform from baton.outboxes o where o.outbox_id = outbox.outbox_id for update nowait;  -- somebody may be making a group
+        holders := array(select baton_internal.partition_holders(part));
+        outcome := case when holders <> '{}' and not baton.setting('outbox_force_retention')::boolean then 'held'
+                        when baton_internal.needs_copies(part) then 'uncopied' else 'detached' end;
+        if outcome <> 'detached' then
+            raise exception using errcode = 'BT000';  -- gives the lock back
+        end if;
+        execute format('alter table %s detach partition %s', outbox.relation, part.relation);
+        update baton_internal.outbox_partitions p set state = 'detached', since = clock_timestamp()
+         where p.outbox_id = part.outbox_id and p.first_id = part.first_id;
+        if holders <> '{}' then
+            perform baton_internal.record_action('force_retention', outbox.relation::text,
+                jsonb_build_object('partition', part.relation::text, 'groups', to_jsonb(holders)));
+        end if;
+    exception
+        when lock_not_available or deadlock_detected then
+            outcome := 'busy';
+        when sqlstate 'BT000' then
+            null;
+    end;
+    return outcome;
+end
+$$;
+comment on function baton_internal.detach_partition(baton.outboxes, baton_internal.outbox_partitions)
+    is 'takes a partition that nobody needs out of the log';
+
+-- Forget pieces whose events are gone, which forced retention leaves behind.
+create function baton_internal.drop_pieces(part baton_internal.outbox_partitions)
 returns void
 language plpgsql
 as $$
 declare
-    next_value bigint;
+    of_group int;
 begin
-    execute format('select last_value + case when is_called then 1 else 0 end from %s', pg_get_serial_sequence(outbox.relation::text, 'id')) into next_value;
-    update baton_internal.outbox_partitions p
-       set closed_at = clock_timestamp(), closed_xid = pg_current_xact_id(), last_id = coalesce(p.last_id, p.end_id - 1),
-           closed_era = (select max(e.era) from baton_internal.outbox_eras e where e.outbox_id = outbox.outbox_id)
-     where p.outbox_id = outbox.outbox_id and p.closed_at is null and p.end_id <= next_value;
+    for of_group in select distinct q.group_id from baton_internal.pieces q join baton.consumer_groups g using (group_id)
+                     where g.outbox_id = part.outbox_id and q.after_id >= part.first_id - 1 and q.upto_id < part.end_id loop
+        perform baton_internal.lock_position(of_group);
+        delete from baton_internal.pieces q
+         where q.group_id = of_group and q.after_id >= part.first_id - 1 and q.upto_id < part.end_id;
+    end loop;
 end
 $$;
-comment on function baton_internal.close_partitions(baton.outboxes) is 'marks partitions that get no more rows';
+comment on function baton_internal.drop_pieces(baton_internal.outbox_partitions) is 'forgets pieces of a partition that was dropped by force';
 
--- The groups that still need something of a partition: those that have not dispatched every transaction which can have written
--- into it, and those with a piece of it under way. Parked events do not hold it; they are copied when it goes.
-create function baton_internal.partition_holders(part baton_internal.outbox_partitions)
-returns setof text
-language sql stable
-as $$
-    select g.group_name
-      from baton.consumer_groups g
-      join baton_internal.group_positions p using (group_id)
-      left join baton_internal.windows w on w.group_id = p.group_id and w.window_number = p.window_number and p.window_open
-     where g.outbox_id = part.outbox_id
-       and (part.closed_xid is null
-            or not (p.era > part.closed_era
-                    or p.era = part.closed_era and pg_snapshot_xmin(p.seen) >= part.closed_xid
-                    or p.era = part.closed_era and pg_snapshot_xmin(w.sight) >= part.closed_xid and p.after_id >= part.end_id - 1)
-            or exists (select from baton_internal.pieces q where q.group_id = g.group_id
-                          and q.upto_id >= part.first_id and q.after_id < part.end_id - 1))
-$$;
-comment on function baton_internal.partition_holders(baton_internal.outbox_partitions) is 'groups that have not settled everything in a partition';
-
--- Take a closed partition out of the log: into the archive, or away. False when writers keep it busy; try again later.
-create function baton_internal.retire_partition(outbox baton.outboxes, part baton_internal.outbox_partitions)
+-- Archive or drop one partition that has left the log, or drop one that has been in the archive for long enough. False when there is none.
+create function baton_internal.release_partition(outbox baton.outboxes)
 returns boolean
 language plpgsql
 as $$
 declare
-    archive regclass;
+    part baton_internal.outbox_partitions;
 begin
-    begin  -- whoever publishes meanwhile waits no longer than this
-        perform set_config('lock_timeout', '20ms', true);
-        execute format('lock table %s in access exclusive mode', outbox.relation);
-        perform set_config('lock_timeout', '0', true);
-    exception when lock_not_available then
+    select * into part from baton_internal.outbox_partitions p
+     where p.outbox_id = outbox.outbox_id
+       and (p.state = 'detached' or p.state = 'archived' and p.since <= clock_timestamp() - outbox.archive_for)
+     order by p.first_id limit 1;
+    if not found then
         return false;
-    end;
-    update baton_internal.parked q set event = baton_internal.copy_event(outbox, q.id)
-      from baton.consumer_groups g
-     where g.outbox_id = outbox.outbox_id and q.group_id = g.group_id and q.event is null
-       and q.id >= part.first_id and q.id < part.end_id;
-    execute format('alter table %s detach partition %s', outbox.relation, part.relation);
-    if outbox.archive_for is null then
+    end if;
+    perform baton_internal.drop_pieces(part);
+    if part.state = 'detached' and outbox.archive_for is not null then
+        execute format('alter table %s attach partition %s for values from (%s) to (%s)', baton_internal.ensure_archive(outbox), part.relation,
+                       part.first_id, part.end_id);
+        update baton_internal.outbox_partitions p set state = 'archived', since = clock_timestamp()
+         where p.outbox_id = part.outbox_id and p.first_id = part.first_id;
+    else
         execute format('drop table %s', part.relation);
         delete from baton_internal.outbox_partitions p where p.outbox_id = part.outbox_id and p.first_id = part.first_id;
-    else
-        archive := baton_internal.ensure_archive(outbox);
-        execute format('alter table %s attach partition %s for values from (%s) to (%s)', archive, part.relation, part.first_id, part.end_id);
-        update baton_internal.outbox_partitions p set archived_at = clock_timestamp()
-         where p.outbox_id = part.outbox_id and p.first_id = part.first_id;
     end if;
     return true;
 end
 $$;
-comment on function baton_internal.retire_partition(baton.outboxes, baton_internal.outbox_partitions) is 'archives or drops a partition that nobody needs';
+comment on function baton_internal.release_partition(baton.outboxes) is 'archives or drops one partition that has left the log';
 
 -- Make the archive table of an outbox when it is not there.
 create function baton_internal.ensure_archive(outbox baton.outboxes)
@@ -125,82 +334,3 @@ begin
 end
 $$;
 comment on function baton_internal.ensure_archive(baton.outboxes) is 'archive table of an outbox, made on first use';
-
--- Apply retention to one outbox; returns how many partitions left the log or the archive.
-create function baton_internal.retire_outbox(outbox baton.outboxes, force boolean)
-returns int
-language plpgsql
-as $$
-declare
-    keep constant interval := coalesce(outbox.retention, make_interval(hours => baton.setting('outbox_retention_hours')::int));
-    part baton_internal.outbox_partitions;
-    holders text[];
-    retired int := 0;
-begin
-    for part in select * from baton_internal.outbox_partitions p
-                 where p.outbox_id = outbox.outbox_id and p.archived_at is null and p.closed_at <= clock_timestamp() - keep
-                 order by p.first_id loop
-        holders := array(select baton_internal.partition_holders(part));
-        if holders <> '{}' then
-            exit when not force;
-            perform baton_internal.record_action('force_retention', outbox.relation::text,
-                jsonb_build_object('partition', part.relation::text, 'groups', to_jsonb(holders)));
-            delete from baton_internal.pieces q using baton.consumer_groups g
-             where g.outbox_id = outbox.outbox_id and q.group_id = g.group_id and q.upto_id < part.end_id and q.after_id >= part.first_id - 1;
-        end if;
-        exit when not baton_internal.retire_partition(outbox, part);
-        retired := retired + 1;
-    end loop;
-    for part in select * from baton_internal.outbox_partitions p
-                 where p.outbox_id = outbox.outbox_id and p.archived_at <= clock_timestamp() - outbox.archive_for loop
-        execute format('drop table %s', part.relation);
-        delete from baton_internal.outbox_partitions p where p.outbox_id = part.outbox_id and p.first_id = part.first_id;
-        retired := retired + 1;
-    end loop;
-    return retired;
-end
-$$;
-comment on function baton_internal.retire_outbox(baton.outboxes, boolean) is 'applies retention to one outbox';
-
--- Keep outboxes in order: partitions ahead, rotation, retention, alerts, dead consumers. The scheduler calls it; so may you.
-create function baton.run_maintenance(outbox text default null)
-returns table (outbox_name text, retired_partitions int)
-language sql
-as $$ select * from baton_internal.maintain(case when outbox is not null then baton_internal.resolve_table(outbox) end) $$;
-comment on function baton.run_maintenance(text) is 'partitions, retention, alerts and clean-up of one or all outboxes';
-
--- Maintain one or all outboxes.
-create function baton_internal.maintain(relation regclass)
-returns table (outbox_name text, retired_partitions int)
-language plpgsql security definer
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    o baton.outboxes;
-    kept baton.outboxes[] := '{}';
-    force constant boolean := baton.setting('outbox_force_retention')::boolean;
-begin
-    if relation is not null then
-        perform baton_internal.find_outbox(relation);
-    end if;
-    -- The catalog's row comes before the table, as for whoever drops or alters an outbox: what they are at is left alone.
-    for o in select x.* from baton.outboxes x join pg_class c on c.oid = x.relation
-              where (maintain.relation is null or x.relation = maintain.relation) and baton_internal.is_complete(x.relation)
-                for no key update of x skip locked loop
-        perform baton_internal.verify_era(o.relation), baton_internal.rotate_outbox(o), baton_internal.close_partitions(o);
-        kept := kept || o;
-    end loop;
-    delete from baton_internal.idempotency_keys k where k.expires_at < clock_timestamp();
-    perform baton_internal.watch_consumers();
-    -- At last what locks publishers out until the end of the transaction.
-    foreach o in array kept loop
-        outbox_name := o.relation::text;
-        retired_partitions := baton_internal.retire_outbox(o, force);
-        perform baton_internal.watch_storage(o);
-        return next;
-    end loop;
-end
-$$;
-comment on function baton_internal.maintain(regclass) is 'maintains outboxes; called by run_maintenance()';
-
-select baton_internal.declare_privileges('execute', '{baton_operator,baton_relay}', '{run_maintenance,maintain}');

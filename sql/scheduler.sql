@@ -3,8 +3,10 @@
 --
 -- A topic registers its maintenance where it is defined:
 --   insert into baton.jobs (name, routine, every) values ('drop old partitions', 'baton.drop_old_partitions', '1 minute');
--- A routine is a function, or a procedure that does not commit, callable without arguments. It runs as baton's owner,
--- in a subtransaction of its own. The worker is restricted: no temporary tables, no set role.
+-- A routine is a function, or a procedure that does not commit, callable without arguments. It runs as baton's owner, in a
+-- transaction of its own. The worker is restricted: no temporary tables, no set role.
+-- Long work is done in steps, a transaction each: a function from jsonb to jsonb gets null at first and then what it returned last,
+-- until it returns null. Other jobs have their turn in between.
 
 create table baton.jobs (
     name            text        primary key,
@@ -19,7 +21,8 @@ create table baton.jobs (
     runs            bigint      not null default 0,
     failures        bigint      not null default 0,
     failed_in_a_row int         not null default 0,
-    built_in        boolean     not null default false  -- comes with baton: a dump leaves it out
+    built_in        boolean     not null default false,  -- comes with baton: a dump leaves it out
+    resume          jsonb                                -- where the next step of a run goes on, null when none is under way
 );
 comment on table baton.jobs is 'what the scheduler runs, when, and how it went';
 
@@ -30,29 +33,53 @@ language sql volatile
 as $$ select coalesce(nullif(pg_catalog.current_setting('baton.mock_now', true), '')::timestamptz, clock_timestamp()) $$;
 comment on function baton_internal.clock() is 'the scheduler''s clock: the time, or baton.mock_now';
 
--- Write the statement that runs a routine.
+-- Write the statement that runs a routine, or the next step of it from $1.
 create function baton_internal.job_statement(routine text)
 returns text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    parts text[] := parse_ident(routine);
-    kind "char";
+    parts constant text[] := parse_ident(routine);
+    call text;
 begin
-    select p.prokind into kind
+    select case when p.prokind = 'p' then 'call %I.%I()'
+                when p.prorettype = 'jsonb'::regtype and p.proargtypes = array['jsonb'::regtype]::oidvector then 'select %I.%I($1)'
+                else 'select %I.%I()' end into call
       from pg_proc p join pg_namespace n on n.oid = p.pronamespace
-     where n.nspname = parts[1] and p.proname = parts[2] and p.pronargs = p.pronargdefaults;
+     where n.nspname = parts[1] and p.proname = parts[2]
+       and (p.pronargs = p.pronargdefaults
+            or p.prokind = 'f' and p.prorettype = 'jsonb'::regtype and p.proargtypes = array['jsonb'::regtype]::oidvector);
     if not found or cardinality(parts) <> 2 then
         raise exception 'routine % cannot be called without arguments, or does not exist', routine
-            using errcode = 'undefined_function', hint = 'name it with its schema, as in baton.drop_old_partitions';
+            using errcode = 'undefined_function', hint = 'name it with its schema, as in public.tidy_up';
     end if;
-    return format(case kind when 'p' then 'call %I.%I()' else 'select %I.%I()' end, parts[1], parts[2]);
+    return format(call, parts[1], parts[2]);
 end
 $$;
 comment on function baton_internal.job_statement(text) is 'select or call of a job''s routine';
 
--- Run the job that has been due for longest, unless somebody else does; return its name, or null when nothing is due.
+-- Run a job's routine, or the next step of it; says where to go on, or what went wrong. A cancel is an error of the job, too.
+create function baton_internal.attempt_job(job baton.jobs, out resume jsonb, out problem text)
+language plpgsql
+as $$
+declare
+    statement text;
+begin
+    statement := baton_internal.job_statement(job.routine);
+    if statement like '%($1)' then
+        execute statement into resume using job.resume;
+    else
+        execute statement;
+    end if;
+exception when others or query_canceled or assert_failure then
+    resume := null;
+    problem := sqlstate || ': ' || sqlerrm;
+end
+$$;
+comment on function baton_internal.attempt_job(baton.jobs) is 'runs a job''s routine; an error is returned, not raised';
+
+-- Run the job that has been due for longest, or a step of it, unless somebody else does; return its name, or null when nothing is due.
 create function baton_internal.run_due_job()
 returns text
 language plpgsql
@@ -60,8 +87,8 @@ security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
     job baton.jobs;
-    started timestamptz := clock_timestamp();
-    problem text;
+    started constant timestamptz := clock_timestamp();
+    outcome record;
     pause interval;
 begin
     select j.* into job from baton.jobs j
@@ -71,30 +98,33 @@ begin
     if not found then
         return null;
     end if;
-    begin
-        execute baton_internal.job_statement(job.routine);
-    exception when others then
-        problem := sqlstate || ': ' || sqlerrm;
-        if job.failed_in_a_row = 0 then
-            perform baton_internal.alert('job_failed', job.name, jsonb_build_object('error', left(problem, 1000)));
-        end if;
-    end;
+    outcome := baton_internal.attempt_job(job);
     pause := case when job.every_setting is null then job.every
                   else make_interval(secs => greatest(baton.setting(job.every_setting)::int, 1)) end;
-    if problem is not null then
+    if outcome.resume is not null then
+        pause := interval '0';  -- behind the others that are due
+    elsif outcome.problem is not null then
         pause := least(pause * (2 ^ least(job.failed_in_a_row, 20)), greatest(pause, interval '10 minutes'));
+        if job.failed_in_a_row = 0 then
+            perform baton_internal.alert('job_failed', job.name, jsonb_build_object('error', left(outcome.problem, 1000)));
+        end if;
     end if;
     update baton.jobs j
-       set next_due = baton_internal.clock() + pause, last_run = started, last_duration = clock_timestamp() - started,
-           last_error = problem, runs = j.runs + 1, failures = j.failures + (problem is not null)::int,
-           failed_in_a_row = case when problem is null then 0 else j.failed_in_a_row + 1 end
+       set next_due = baton_internal.clock() + pause, resume = outcome.resume,
+           last_error = case when outcome.resume is null then outcome.problem else j.last_error end,
+           last_run = case when job.resume is null then started else j.last_run end,
+           last_duration = clock_timestamp() - started + case when job.resume is null then interval '0' else j.last_duration end,
+           runs = j.runs + (outcome.resume is null)::int, failures = j.failures + (outcome.problem is not null)::int,
+           failed_in_a_row = case when outcome.resume is not null then j.failed_in_a_row
+                                  when outcome.problem is null then 0 else j.failed_in_a_row + 1 end
      where j.name = job.name;
     return job.name;
 end
 $$;
 comment on function baton_internal.run_due_job() is 'runs one due job; an error is recorded and the job tried again with back-off';
 
--- Run every due job, each in a transaction of its own.
+-- Run every due job, each step in a transaction of its own. A cancel ends the job at hand and this call; the other jobs are run by the
+-- next one.
 create procedure baton.run_due_jobs()
 language plpgsql
 as $$
@@ -102,9 +132,10 @@ declare
     ran text;
 begin
     loop
-        ran := baton_internal.run_due_job();
         commit;
-        exit when ran is null;
+        set transaction isolation level read committed;  -- whatever the database's default is
+        ran := baton_internal.run_due_job();
+        exit when ran is null or exists (select from baton.jobs j where j.name = ran and j.resume is null and j.last_error like '57014:%');
     end loop;
 end
 $$;

@@ -1,18 +1,19 @@
 -- Settings: a session's or database's `baton.<name>` parameter wins, then the row that
 -- baton.set_setting() stored, then the default. A name once released is never removed.
+-- What decides about deleting and reaping is read from the stored value only: anybody can set a parameter.
 
 create table baton.setting_defaults (
     name        text primary key,
     value       text not null,
     kind        text not null check (kind in ('boolean', 'integer')),
     description text not null,
-    minimum       bigint not null default 0  -- the smallest value of an integer
+    minimum     bigint not null default 0,      -- the smallest value of an integer
+    stored_only boolean not null default false  -- no parameter replaces the stored value
 );
 comment on table baton.setting_defaults is 'every setting with its default';
 
 insert into baton.setting_defaults (name, value, kind, description) values
     ('outbox_enabled', 'on', 'boolean', 'publish() accepts events'),
-    ('outbox_retention_hours', '24', 'integer', 'how long settled events are kept'),
     ('outbox_drain_batch_size', '10000', 'integer', 'rows per cleanup step of an adopted table'),
     ('outbox_inline_threshold_rows', '10000', 'integer', 'larger deltas of a stream table go by claim check'),
     ('outbox_claim_check_batch_size', '1000', 'integer', 'delta rows written per step'),
@@ -20,18 +21,21 @@ insert into baton.setting_defaults (name, value, kind, description) values
     ('outbox_max_payload_bytes', '1048576', 'integer', 'how large payload and headers of an event may be; the stored value counts, not a session''s'),
     ('outbox_storage_critical_mb', '1024', 'integer', 'an outbox above this size raises outbox_storage_critical'),
     ('outbox_skip_empty_delta', 'on', 'boolean', 'an empty refresh publishes nothing'),
-    ('outbox_force_retention', 'off', 'boolean', 'drop by age even what a group has not settled'),
-    ('consumer_dead_threshold_hours', '24', 'integer', 'a consumer silent for this long is reaped'),
-    ('consumer_stale_offset_threshold_days', '7', 'integer', 'a reaped consumer without a commit for this long is forgotten'),
-    ('consumer_cleanup_enabled', 'on', 'boolean', 'reap dead consumers'),
     ('inbox_enabled', 'on', 'boolean', 'receive() accepts messages'),
-    ('inbox_processed_retention_hours', '72', 'integer', 'how long processed messages are kept'),
-    ('inbox_dlq_retention_hours', '0', 'integer', 'how long dead messages are kept, 0 keeps them'),
-    ('inbox_dedup_retention_hours', '720', 'integer', 'how long a processed message is recognised as a duplicate'),
     ('inbox_drain_batch_size', '10000', 'integer', 'rows per inbox cleanup step'),
     ('inbox_drain_interval_seconds', '60', 'integer', 'pause between two inbox cleanups'),
     ('inbox_dlq_alert_max_per_refresh', '10', 'integer', 'dead-letter alerts sent one by one before they are summed up'),
     ('notify_despite_two_phase', 'off', 'boolean', 'without the extension: notify sleeping readers although max_prepared_transactions is not 0');
+
+insert into baton.setting_defaults (name, value, kind, description, stored_only) values
+    ('outbox_retention_hours', '24', 'integer', 'how long settled events are kept', true),
+    ('outbox_force_retention', 'off', 'boolean', 'drop by age even what a group has not settled', true),
+    ('consumer_dead_threshold_hours', '24', 'integer', 'a consumer silent for this long is reaped', true),
+    ('consumer_stale_offset_threshold_days', '7', 'integer', 'a reaped consumer without a commit for this long is forgotten', true),
+    ('consumer_cleanup_enabled', 'on', 'boolean', 'reap dead consumers', true),
+    ('inbox_processed_retention_hours', '72', 'integer', 'how long processed messages are kept', true),
+    ('inbox_dlq_retention_hours', '0', 'integer', 'how long dead messages are kept, 0 keeps them', true),
+    ('inbox_dedup_retention_hours', '720', 'integer', 'how long a processed message is recognised as a duplicate', true);
 
 update baton.setting_defaults set minimum = 65536 where name = 'outbox_max_payload_bytes';
 
@@ -50,21 +54,21 @@ language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    value text := nullif(current_setting('baton.' || setting.name, true), '');
+    parameter constant text := nullif(current_setting('baton.' || setting.name, true), '');
+    stored text;
+    stored_only boolean;
 begin
-    if value is null then
-        select coalesce(s.value, d.value) into value
-          from baton.setting_defaults d left join baton.settings s on s.name = d.name
-         where d.name = setting.name;
-        if not found then
-            raise exception 'unknown setting "%"', setting.name
-                using errcode = 'undefined_object', hint = 'see the table baton.setting_defaults';
-        end if;
+    select coalesce(s.value, d.value), d.stored_only into stored, stored_only
+      from baton.setting_defaults d left join baton.settings s on s.name = d.name
+     where d.name = setting.name;
+    if not found and parameter is null then
+        raise exception 'unknown setting "%"', setting.name
+            using errcode = 'undefined_object', hint = 'see the table baton.setting_defaults';
     end if;
-    return value;
+    return case when stored_only then stored else coalesce(parameter, stored) end;
 end
 $$;
-comment on function baton.setting(text) is 'value of a setting: parameter baton.<name>, stored value, or default';
+comment on function baton.setting(text) is 'value of a setting: parameter baton.<name> unless it is stored only, stored value, or default';
 
 -- Store a setting's value for this database.
 create function baton.set_setting(name text, value text)

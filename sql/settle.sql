@@ -145,7 +145,7 @@ begin
        into event_xid, event_lane using id;
     if event_xid is null then  -- not there: it left the log, because all groups have settled it, or it never was
         return is_settled.id < (select min(p.first_id) from baton_internal.outbox_partitions p
-                                 where p.outbox_id = outbox.outbox_id and p.archived_at is null);
+                                 where p.outbox_id = outbox.outbox_id and p.state in ('open', 'left'));
     end if;
     select min(x.era) into event_era from baton_internal.outbox_eras x
      where x.outbox_id = outbox.outbox_id and (x.last_id is null or x.last_id >= is_settled.id);

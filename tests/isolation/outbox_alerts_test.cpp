@@ -61,21 +61,18 @@ TEST_P(OutboxAlerts, seeking_is_announced) {
 
 TEST_P(OutboxAlerts, a_silent_consumer_is_announced_once_and_reaped_later) {
     db_.exec("select baton.poll_outbox('g', 'c')");
-    db_.exec(
-        "update baton_internal.consumers set last_heartbeat_at = now() - interval '2 minutes'; select "
-        "baton.run_maintenance()");
+    db_.exec("update baton_internal.consumers set last_heartbeat_at = now() - interval '2 minutes'");
+    db_.exec("call baton.run_maintenance()");
     EXPECT_EQ(alerted("consumer_unhealthy", "consumer"), "c");
-    db_.exec(
-        "update baton_internal.consumers set last_heartbeat_at = now() - interval '25 hours'; select "
-        "baton.run_maintenance()");
+    db_.exec("update baton_internal.consumers set last_heartbeat_at = now() - interval '25 hours'");
+    db_.exec("call baton.run_maintenance()");
     EXPECT_EQ(alerted("consumer_reaped", "consumer"), "c");
     EXPECT_EQ(db_.value("select count(*) from baton.poll_outbox('g', 'next')"), "2") << "its lease is free";
 }
 
 TEST_P(OutboxAlerts, an_outbox_that_outgrows_its_limit_is_announced) {
-    db_.exec(
-        "select baton.set_setting('outbox_storage_critical_mb', '0'); select "
-        "baton.run_maintenance('events')");
+    db_.exec("select baton.set_setting('outbox_storage_critical_mb', '0')");
+    db_.exec("call baton.run_maintenance('events')");
     EXPECT_EQ(alerted("outbox_storage_critical", "object"), "public.events");
 }
 
@@ -86,8 +83,11 @@ TEST_P(OutboxAlerts, an_alert_too_large_for_the_channel_is_cut_not_lost) {
 }
 
 TEST_P(OutboxAlerts, maintenance_and_dropping_an_outbox_do_not_meet_head_on) {
-    db_.exec("select baton.run_maintenance()");  // makes the next partitions
-    db_.exec("begin; select baton.run_maintenance()");
+    const std::string maintain =
+        "do $$ declare resume jsonb; begin "
+        "loop resume := baton.maintenance_step(resume); exit when resume is null; end loop; end $$";
+    db_.exec("call baton.run_maintenance()");  // makes the next partitions
+    db_.exec("begin; " + maintain);
     std::thread dropper([&] {
         Connection db(url_, "dropper");
         EXPECT_NO_THROW(db.exec("select baton.drop_outbox('events', cascade => true)"));
@@ -97,9 +97,7 @@ TEST_P(OutboxAlerts, maintenance_and_dropping_an_outbox_do_not_meet_head_on) {
                    "select count(*) from pg_stat_activity where application_name = 'dropper' and "
                    "wait_event_type = 'Lock'") == "1";
     });
-    db_.exec(
-        "select baton.set_setting('outbox_storage_critical_mb', '0'); select baton.run_maintenance(); "
-        "commit");
+    db_.exec("select baton.set_setting('outbox_storage_critical_mb', '0'); " + maintain + "; commit");
     dropper.join();
     EXPECT_EQ(db_.value("select to_regclass('events')"), "");
 }

@@ -17,7 +17,7 @@ class OutboxRestore : public testing::TestWithParam<Form> {};
 // While the rows are there and the primary key is not, somebody maintains and polls the log.
 void expect_nobody_reads_yet(const std::string& url) {
     Connection db(url);
-    db.exec("select baton.run_maintenance()");
+    db.exec("call baton.run_maintenance()");
     try {
         db.exec("select baton.poll_outbox('done', 'too early')");
         ADD_FAILURE() << "a log that is being restored was polled";

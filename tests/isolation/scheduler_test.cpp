@@ -120,6 +120,26 @@ TEST_F(Scheduler, an_error_outside_of_jobs_is_survived) {
     EXPECT_EQ(worker_of(db, database), pid) << "the same worker went on";
 }
 
+TEST_F(Scheduler, a_cancelled_job_has_failed_and_does_not_starve_the_others) {
+    Connection db(url);
+    db.exec("create function public.dawdle() returns void language sql as $$ select pg_sleep(600) $$");
+    db.exec("insert into baton.jobs (name, routine, every) values ('dawdle', 'public.dawdle', '1 s')");
+    wait_until("the job runs", [&] {
+        return db.value(
+                   "select count(*) from pg_stat_activity where backend_type = 'baton worker' and "
+                   "datname = $1 and wait_event = 'PgSleep'",
+                   {database}) == "1";
+    });
+    add_counting_job(db);
+    db.query("select pg_cancel_backend($1)", {worker_of(db, database)});
+    wait_until("the cancel is recorded", [&] {
+        return db.value(
+                   "select failures > 0 and last_error like '57014%' from baton.jobs where name = "
+                   "'dawdle'") == "t";
+    });
+    wait_until("the other one ran", [&] { return beats(db) > 0; });
+}
+
 TEST_F(Scheduler, a_cancelled_job_is_tried_again_and_a_terminated_worker_comes_back) {
     Connection db(url);
     add_counting_job(db);
@@ -239,6 +259,23 @@ TEST(SchedulerTurns, more_databases_than_workers_take_turns) {
             1);
     }
     for (auto& db : databases) wait_for_more_beats(*db);
+}
+
+TEST(SchedulerWithoutPreload, a_call_that_runs_out_of_time_leaves_the_other_jobs_to_the_next_one) {
+    Cluster cluster(Cluster::Options{Form::extension, false, {}});
+    Connection db(cluster.fresh_database());
+    db.exec("update baton.jobs set enabled = false");
+    db.exec("create function public.dawdle() returns void language sql as $$ select pg_sleep(600) $$");
+    db.exec("insert into baton.jobs (name, routine, every) values ('a dawdle', 'public.dawdle', '1 hour')");
+    add_counting_job(db);
+    db.exec("set statement_timeout = '200ms'");
+    db.exec("call baton.run_due_jobs()");
+    EXPECT_EQ(db.value("select left(last_error, 5) from baton.jobs where name = 'a dawdle'"), "57014");
+    EXPECT_EQ(beats(db), 0);
+    db.exec("set statement_timeout = 0");
+    db.exec("update baton.jobs set every = '1 hour' where name = 'beat'");
+    db.exec("call baton.run_due_jobs()");
+    EXPECT_EQ(beats(db), 1);
 }
 
 TEST(SchedulerWithoutPreload, jobs_run_when_somebody_calls_them) {

@@ -111,7 +111,7 @@ select baton.alter_inbox('many', retention_hours => 1);
 alter table many enable trigger user;
 select results_eq($$select drained, more from baton.run_inbox_maintenance() where inbox = 'public.many'$$, $$values (6::bigint, true)$$, 'an inbox''s own retention, in batches');
 select results_eq($$select drained, more from baton.run_inbox_maintenance() where inbox = 'public.many'$$, $$values (4::bigint, false)$$, 'until nothing is left');
-set local baton.inbox_dlq_retention_hours = 1;
+select baton.set_setting('inbox_dlq_retention_hours', '1');
 update baton_internal.inbox_dead_letters set noticed_at = now() - interval '61 minutes' where event_id in ('d1', 'd2');
 select is((select dead_dropped from baton.run_inbox_maintenance() where inbox = 'public.inb'), 2::bigint, 'dead letters go if their retention is set');
 select is(baton.receive('inb', 'd1', 't', '{}'), 'duplicate', 'and are still known');

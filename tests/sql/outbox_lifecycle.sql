@@ -62,7 +62,9 @@ select baton.create_outbox('gone');
 select baton.create_consumer_group('behind', 'gone');
 drop table gone;
 select throws_ok($$ select * from baton.poll_outbox('behind', 'c') $$, '42P01', null, 'a table dropped behind our back is named as such');
-select lives_ok($$ select * from baton.run_maintenance() $$, 'and does not stop maintenance');
+call baton.run_maintenance();
+select ok(maintained_at > now() - interval '1 minute' and maintenance_error is null, 'and does not stop maintenance')
+  from baton.outboxes where exists (select from pg_class where oid = relation) order by outbox_id limit 1;
 select lives_ok($$ select * from baton.consumer_lag() $$, 'nor lag');
 
 select * from finish();

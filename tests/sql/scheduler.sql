@@ -61,6 +61,43 @@ update baton.jobs set enabled = false;
 insert into baton.jobs (name, routine, every) values ('e', 'public.nothing_there', '1 minute');
 select is(baton_internal.run_due_job(), 'e', 'a routine that does not exist');
 select matches((select last_error from baton.jobs where name = 'e'), '^42883', 'is an error of that job');
+
+-- a cancel
+update baton.jobs set enabled = false;
+create function public.dawdle() returns void language sql as $$ select pg_sleep(600) $$;
+insert into baton.jobs (name, routine, every) values ('long', 'public.dawdle', '1 minute'), ('patient', 'public.work', '1 minute');
+set local statement_timeout = '100ms';
+select is(baton_internal.run_due_job(), 'long', 'a job that takes too long');
+set local statement_timeout = 0;
+select matches((select last_error from baton.jobs where name = 'long'), '^57014', 'has failed when it is cancelled');
+select is((select failed_in_a_row from baton.jobs where name = 'long' and next_due > baton_internal.clock()), 1, 'is tried again later');
+select is(baton_internal.run_due_job(), 'patient', 'and the others have their turn');
+
+-- in steps
+update baton.jobs set enabled = false;
+create function public.count_up(resume jsonb) returns jsonb language plpgsql as $$
+begin
+    insert into public.calls values ('step ' || coalesce(resume ->> 'n', '0'));
+    if resume ->> 'n' = '2' and not exists (select from public.calls where who = 'mended') then
+        raise exception 'stumbled';
+    end if;
+    return case when resume is null then '{"n": 1}'::jsonb when (resume ->> 'n')::int < 3 then jsonb_build_object('n', (resume ->> 'n')::int + 1) end;
+end $$;
+insert into baton.jobs (name, routine, every) values ('steps', 'public.count_up', '1 minute');
+update baton.jobs set enabled = true, next_due = baton_internal.clock() where name = 'patient';
+select is(array[baton_internal.run_due_job(), baton_internal.run_due_job(), baton_internal.run_due_job()], '{steps,patient,steps}'::text[],
+          'between two steps others have their turn');
+select is((select (resume, runs) from baton.jobs where name = 'steps'), ('{"n": 2}'::jsonb, 0::bigint), 'a run that is under way is not counted');
+select is(baton_internal.run_due_job(), 'steps', 'a step that fails');
+select is((select (resume, runs, failures, last_error) from baton.jobs where name = 'steps'), (null::jsonb, 1::bigint, 1::bigint, 'P0001: stumbled'::text),
+          'ends the run');
+insert into public.calls values ('mended');
+update baton.jobs set next_due = '-infinity' where name = 'steps';
+do $$ begin for i in 1..3 loop perform baton_internal.run_due_job(); end loop; end $$;
+select is((select (resume, last_error) from baton.jobs where name = 'steps'), ('{"n": 3}'::jsonb, 'P0001: stumbled'::text), 'the next one begins anew');
+select is(baton_internal.run_due_job(), 'steps', 'and comes to its end');
+select is((select (resume, runs, failed_in_a_row, last_error) from baton.jobs where name = 'steps'), (null::jsonb, 2::bigint, 0, null::text), 'which is one run');
+
 update baton.jobs set enabled = false;
 select is(baton_internal.run_due_job(), null, 'a disabled job does not run');
 select is(baton_internal.next_job_due(), null, 'and is never due');
