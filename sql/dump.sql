@@ -2,7 +2,7 @@
 
 do $$
 declare
-    filled_by_script constant text[] := array['installation', 'setting_defaults', 'role_privileges', 'adoption_presets', 'adoption_keys', 'jobs'];
+    filled_by_script constant text[] := array['installation', 'setting_defaults', 'role_privileges', 'adoption_presets', 'adoption_keys'];
     relation record;
 begin
     for relation in

@@ -33,6 +33,9 @@ begin
     end if;
     perform baton_internal.watch_consumers();
     return false;
+exception when others then  -- a consumer may hold what is wanted here for as long as its handler runs
+    raise warning 'maintenance of idempotency keys and consumers failed: %', sqlerrm using errcode = sqlstate;
+    return false;
 end
 $$;
 comment on function baton_internal.maintain_common() is 'forgets expired idempotency keys and looks after silent consumers';

@@ -221,5 +221,20 @@ TEST_P(OutboxRestore, a_promoted_standby_goes_on_without_loss) {
     EXPECT_EQ(verdict.lost, 0u) << verdict.examples;
 }
 
+TEST_P(OutboxRestore, jobs_of_users_come_with_the_dump_and_built_in_ones_with_the_installation) {
+    Cluster& cluster = shared_cluster(GetParam());
+    const auto from = cluster.fresh_database();
+    const auto to = cluster.database_for_restore();
+    Connection(from).exec(
+        "create function public.tidy() returns void language sql as $$ select $$; "
+        "insert into baton.jobs (name, routine, every) values ('tidy', 'public.tidy', '1 day')");
+    dump_and_restore(from, to);
+    Connection db(to);
+    EXPECT_EQ(db.value("select string_agg(routine || ' ' || every, ',') from baton.jobs where not built_in"),
+              "public.tidy 1 day");
+    EXPECT_EQ(db.value("select count(*) from baton.jobs where built_in"),
+              Connection(from).value("select count(*) from baton.jobs where built_in"));
+}
+
 INSTANTIATE_TEST_SUITE_P(Forms, OutboxRestore, testing::Values(Form::extension, Form::plain),
                          [](const auto& form) { return name_of(form.param); });

@@ -397,5 +397,37 @@ TEST_P(OutboxRetention, maintenance_waits_for_nobody_and_nobody_who_publishes_wa
     EXPECT_EQ(db.value("select deadlocks from pg_stat_database where datname = current_database()"), "0");
 }
 
+TEST_P(OutboxRetention, a_consumer_that_holds_its_own_row_does_not_stop_maintenance) {
+    const auto url = database_with_hasty_outbox(shared_cluster(GetParam()));
+    Connection db(url), consumer(url);
+    db.exec("select baton.create_consumer_group('g', 'events', 'earliest')");
+    db.exec("insert into events (event_type) values ('e')");
+    db.exec("select baton.consumer_heartbeat('g', 'c')");
+    db.exec("update baton_internal.consumers set last_heartbeat_at = now() - interval '25 hours'");
+    consumer.exec("begin; select baton.consumer_heartbeat('g', 'c')");
+    db.exec("call baton.run_maintenance()");
+    EXPECT_EQ(partitions_in(db, "left"), "1") << "the log moves on all the same";
+    consumer.exec("commit");
+}
+
+// Neither a publisher nor a reader stands in the way, nor waits.
+TEST_P(OutboxRetention, an_outbox_is_altered_while_it_is_written_and_read) {
+    const auto url = database_with_hasty_outbox(shared_cluster(GetParam()));
+    Connection db(url), publisher(url), reader(url);
+    publisher.exec("begin; insert into events (event_type, idempotency_key) values ('e', 'k')");
+    reader.exec("begin; select count(*) from events");
+    db.exec("set lock_timeout = '5s'");
+    db.exec(
+        "select baton.alter_outbox('events', retention => '1 hour', archive_for => '1 hour', "
+        "partition_interval "
+        "=> '1 hour', partition_bytes => 1000000, idempotency_window => '1 hour', ordered => false)");
+    publisher.exec("insert into events (event_type, idempotency_key) values ('e', 'other'); commit");
+    EXPECT_EQ(
+        db.value(
+            "select expires_at < now() + interval '2 hours' from baton_internal.idempotency_keys where key = "
+            "'other'"),
+        "t");
+}
+
 INSTANTIATE_TEST_SUITE_P(Forms, OutboxRetention, testing::Values(Form::extension, Form::plain),
                          [](const auto& form) { return name_of(form.param); });
