@@ -49,7 +49,7 @@ as $$
              where s.leased_until is null or s.leased_until <= $1
              limit $5
         ), chosen as materialized (
-            select c.* from (select f.id, f.due, null::text as aggregate from free f union all select * from next) c limit $5
+            %9$s limit $5
         ), idle as materialized (
             select s.aggregate from chosen c join baton_internal.inbox_sequences s on s.inbox = %6$s and s.aggregate = c.aggregate
                for no key update of s skip locked
@@ -65,7 +65,8 @@ as $$
         ), picked as materialized (
             select c.id, c.due from chosen c where c.aggregate is null or c.id in (select s.event_id from secured s)
         )$query$, terms.id, terms.due, it.relation, baton_internal.inbox_ready_condition(it, terms),
-        it.aggregate_id_column, it.id, it.id_column, baton_internal.inbox_first_arrival_sql(it, terms, 'h.h', 'h.aggregate'))
+        it.aggregate_id_column, it.id, it.id_column, baton_internal.inbox_first_arrival_sql(it, terms, 'h.h', 'h.aggregate'),
+        baton_internal.inbox_one_per_id_sql(it, '(select f.id, f.due, null::text as aggregate from free f union all select * from next)'))
       from (select quote_literal(hashtextextended(random()::text, 0)) || '::bigint' as start) v
 $$;
 comment on function baton_internal.inbox_pick_arrival_sql(baton.inboxes, baton_internal.inbox_terms) is 'query that picks the first message of each aggregate';
@@ -111,7 +112,7 @@ begin
          where s.inbox = it.id and s.aggregate = any (aggregates) order by s.aggregate for no key update of s)
     select k.id into lost from unnest(ids) k (id) where not exists (select 1 from held h where h.event_id = k.id) limit 1;
     if lost is not null then
-        raise exception 'lease lost on message "%" of inbox "%"', lost, format('%I.%I', it.schema_name, it.name)
+        raise exception 'lease lost on message "%" of inbox "%"', baton_internal.tenant_name(it, lost), format('%I.%I', it.schema_name, it.name)
             using errcode = 'BT001', detail = 'the lease ran out and its aggregate was given to another worker',
                   hint = 'roll back this transaction so that the message has its effect once, then claim again';
     end if;

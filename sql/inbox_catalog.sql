@@ -6,6 +6,7 @@ create table baton.inboxes (
     name                 text        not null,
     relation             regclass    not null,
     layout               text        not null check (layout in ('managed', 'mapped', 'omni_box', 'processed_events')),
+    tenancy              boolean     not null default false,
     -- Which column of the table is what. The managed layout has all of them.
     id_column            name        not null,
     processed_at_column  name        not null,

@@ -6,7 +6,7 @@ returns text
 language sql stable
 as $$
     select string_agg(case when c.column_name is null then 'null::' || c.kind else format('t.%I::%s', c.column_name, c.kind) end, ', ' order by c.n)
-      from (values (1, it.id_column, 'text'), (2, it.event_type_column, 'text'), (3, it.source_column, 'text'),
+      from (values (1, case when it.tenancy then 'event_id' else it.id_column end, 'text'), (2, it.event_type_column, 'text'), (3, it.source_column, 'text'),
                    (4, it.aggregate_id_column, 'text'), (5, it.payload_column, 'jsonb'), (6, it.headers_column, 'jsonb'),
                    (7, it.trace_id_column, 'text'), (8, it.received_at_column, 'timestamptz'), (9, it.sequence_column, 'bigint'))
            as c (n, column_name, kind)
@@ -28,9 +28,9 @@ create function baton_internal.inbox_pick_sql(it baton.inboxes, terms baton_inte
 returns text
 language sql stable
 as $$
-    select format('picked as materialized (select %s as id, %s as due from %s t where %s %s order by %2$s limit $5'
-                  ' for no key update of t skip locked)',
-                  terms.id, terms.due, it.relation, baton_internal.inbox_ready_condition(it, terms), condition)
+    select format('locked as materialized (select %s as id, %s as due from %s t where %s %s order by %2$s limit $5'
+                  ' for no key update of t skip locked), picked as materialized (%6$s)',
+                  terms.id, terms.due, it.relation, baton_internal.inbox_ready_condition(it, terms), condition, baton_internal.inbox_one_per_id_sql(it, 'locked'))
 $$;
 comment on function baton_internal.inbox_pick_sql(baton.inboxes, baton_internal.inbox_terms, text) is 'query that picks messages in due order';
 
@@ -41,15 +41,15 @@ returns text
 language sql stable
 as $$
     select 'with recursive ' || picking || format($query$, taken as (
-            update %1$s t set %2$s from picked p where t.event_id = p.id
-            returning %3$s, t.retry_count, p.due, t.leased_until is not null
+            update %1$s t set %2$s from picked p where t.%4$I = p.id
+            returning %3$s, t.retry_count, p.due, t.leased_until is not null, p.id
         )
         select c.event_id, c.event_type, c.source, c.aggregate_id, c.payload, c.headers, c.trace_id, c.received_at, c.sequence_num,
-               c.retry_count, c.alive
+               c.retry_count, c.alive, c.key
           from taken c (event_id, event_type, source, aggregate_id, payload, headers, trace_id, received_at, sequence_num,
-                        retry_count, due, alive)
+                        retry_count, due, alive, key)
          order by c.due, c.received_at$query$,
-        it.relation, terms.lease, baton_internal.inbox_claim_columns(it))
+        it.relation, terms.lease, baton_internal.inbox_claim_columns(it), it.id_column)
 $$;
 comment on function baton_internal.inbox_claim_sql(baton.inboxes, baton_internal.inbox_terms, text) is 'statement that leases picked messages';
 
@@ -83,13 +83,14 @@ security definer set search_path = pg_catalog, pg_temp
 set jit = off  -- a few rows, whatever a large history makes the planner expect
 as $$
 declare
-    it baton.inboxes := baton_internal.need_inbox(inbox, path);
+    it baton.inboxes := baton_internal.need_tenant_inbox(inbox, path);
     terms baton_internal.inbox_terms := baton_internal.inbox_terms(it);
     moment timestamptz := clock_timestamp();
     condition text := '';
     statement text;
     alive boolean;
-    died text[] := '{}';
+    key text;
+    died text[] := '{}';  -- a lease that ran out was their last attempt
 begin
     perform baton_internal.check_inbox_claim(worker, batch, lease_seconds);
     claim_inbox.lease_token := gen_random_uuid();
@@ -111,7 +112,7 @@ begin
         when 'arrival' then baton_internal.inbox_pick_arrival_sql(it, terms)
         else baton_internal.inbox_pick_sql(it, terms, condition) end);
     for claim_inbox.event_id, claim_inbox.event_type, claim_inbox.source, claim_inbox.aggregate_id, claim_inbox.payload,
-        claim_inbox.headers, claim_inbox.trace_id, claim_inbox.received_at, claim_inbox.sequence_num, claim_inbox.attempt, alive in
+        claim_inbox.headers, claim_inbox.trace_id, claim_inbox.received_at, claim_inbox.sequence_num, claim_inbox.attempt, alive, key in
         execute statement using moment, claim_inbox.lease_token, worker, claim_inbox.leased_until, batch,
                                 nullif(current_setting('baton.tenant_id', true), '')
     loop
@@ -119,7 +120,7 @@ begin
             claim_inbox.attempt := claim_inbox.attempt + 1;
             return next;
         else
-            died := died || claim_inbox.event_id;
+            died := died || key;
         end if;
     end loop;
     if it.order_mode is not null and died <> '{}' then

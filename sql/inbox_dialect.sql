@@ -156,6 +156,16 @@ begin
     terms.id := format('t.%I', it.id_column) || case when it.layout = 'managed' then '' else '::text' end;
     terms.id_type := case when it.layout = 'managed' then 'text' else baton_internal.inbox_column_type(it, it.id_column) end;
     terms.aggregate := prefix || quote_ident(it.aggregate_id_column) || '::text';
+    if it.tenancy then
+        terms.aggregate := baton_internal.tenant_key_sql(prefix || 'tenant_id', terms.aggregate);
+    end if;
+    if it.tenancy and for_view then
+        terms.pending := terms.pending || baton_internal.inbox_visible_sql(it);
+        terms.dead := terms.dead || baton_internal.inbox_visible_sql(it);
+        terms.done := terms.done || baton_internal.inbox_visible_sql(it);
+        terms.unfinished := terms.unfinished || baton_internal.inbox_visible_sql(it);
+        terms.waiting := terms.waiting || baton_internal.inbox_visible_sql(it);
+    end if;
     if it.priority_tiers is not null then
         terms.due := baton_internal.inbox_priority_due(it, terms.due, prefix);
     end if;

@@ -15,7 +15,7 @@ as $$
                 window w as (partition by hashtextextended(%1$s, 0), %1$s order by t.%2$I desc rows unbounded preceding)) g
           left join baton_internal.inbox_sequences s on s.inbox = %6$s and s.aggregate = g.aggregate
          where g.found > coalesce(g.previous, 0) + 1 and g.found > greatest(g.previous, s.last_sequence, 0) + 1$query$,
-        (baton_internal.inbox_terms(it)).aggregate, it.sequence_column, it.received_at_column, it.relation, baton_internal.inbox_ordered_condition(it, 't.'), it.id)
+        (baton_internal.inbox_terms(it)).aggregate, it.sequence_column, it.received_at_column, it.relation, baton_internal.inbox_ordered_condition(it, 't.', true), it.id)
 $$;
 comment on function baton_internal.inbox_gaps_query(baton.inboxes) is 'query behind gaps_<inbox>';
 
@@ -85,15 +85,16 @@ create function baton_internal.inbox_stalled_query(it baton.inboxes, terms baton
 returns text
 language sql stable
 as $$
-    select format('select m.aggregate, m.reason, m.event_id, m.waiting_since from (%s) m', baton_internal.inbox_standing_sql(it, terms,
+    select format('select %s as aggregate, m.reason, %s as event_id, m.waiting_since from (%s) m', baton_internal.tenant_name_sql(it, 'm.aggregate'),
+               baton_internal.tenant_name_sql(it, 'm.event_id'), baton_internal.inbox_standing_sql(it, terms,
                case when it.layout = 'mapped' then format('exists (select 1 from baton_internal.inbox_work w where w.inbox = %s and w.event_id = %s'
                                                           ' and w.available_at > statement_timestamp())', it.id, terms.id)
                     else terms.available || ' > statement_timestamp()' end))
         || case when it.order_mode = 'sequence' then format(
             ' where m.place = coalesce((select s.last_sequence from baton_internal.inbox_sequences s where s.inbox = %1$s and s.aggregate = m.aggregate), 0) + 1'
-            ' union all select g.aggregate, ''gap'', null, statement_timestamp() - make_interval(secs => g.gap_age_sec) from (%2$s) g'
+            ' union all select %3$s, ''gap'', null, statement_timestamp() - make_interval(secs => g.gap_age_sec) from (%2$s) g'
             ' left join baton_internal.inbox_sequences s on s.inbox = %1$s and s.aggregate = g.aggregate where g.expected = coalesce(s.last_sequence, 0) + 1',
-            it.id, baton_internal.inbox_gaps_query(it)) else '' end
+            it.id, baton_internal.inbox_gaps_query(it), baton_internal.tenant_name_sql(it, 'g.aggregate')) else '' end
 $$;
 comment on function baton_internal.inbox_stalled_query(baton.inboxes, baton_internal.inbox_terms) is 'query behind stalled_<inbox>';
 
@@ -124,11 +125,12 @@ language plpgsql
 security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-    it baton.inboxes := baton_internal.need_inbox(inbox, path);
+    it baton.inboxes := baton_internal.need_tenant_inbox(inbox, path);
 begin
     perform baton_internal.check_inbox_is_ordered(it);
     if it.order_mode = 'sequence' then  -- in order of arrival nothing can be missing
-        return query select g.* from baton_internal.inbox_gaps_of(it) g order by 1, 2;
+        return query select baton_internal.tenant_name(it, g.aggregate), g.expected, g.found, g.gap_age_sec
+                       from baton_internal.inbox_gaps_of(it) g order by 1, 2;
     end if;
 end
 $$;
@@ -321,7 +323,8 @@ language plpgsql
 security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-    it baton.inboxes := baton_internal.need_inbox(inbox, path);
+    it baton.inboxes := baton_internal.need_tenant_inbox(inbox, path);
+    key text;  -- of the aggregate
     last bigint;
 begin
     perform baton_internal.check_inbox_is_ordered(it);
@@ -332,20 +335,21 @@ begin
         raise exception 'inbox "%" is in order of arrival, it has no sequence to go to', it.name
             using errcode = 'invalid_parameter_value', hint = 'skip one message at a time: leave to_sequence out';
     elsif it.order_mode = 'arrival' then
-        return baton_internal.skip_inbox_arrival(it, aggregate, format('skipped by %s with advance_inbox_sequence', session_user));
+        return baton_internal.skip_inbox_arrival(it, baton_internal.inbox_aggregate_key(it, aggregate), format('skipped by %s with advance_inbox_sequence', session_user));
     end if;
-    insert into baton_internal.inbox_sequences as s (inbox, aggregate, last_sequence) values (it.id, advance_inbox_sequence.aggregate, 0)
+    key := baton_internal.inbox_aggregate_key(it, aggregate);
+    insert into baton_internal.inbox_sequences as s (inbox, aggregate, last_sequence) values (it.id, key, 0)
     on conflict on constraint inbox_sequences_pkey do nothing;
     select s.last_sequence into last from baton_internal.inbox_sequences s
-     where s.inbox = it.id and s.aggregate = advance_inbox_sequence.aggregate for update;
+     where s.inbox = it.id and s.aggregate = key for update;
     if to_sequence < last then
         raise exception 'aggregate "%" has reached sequence %, it cannot go back to %', aggregate, last, to_sequence
             using errcode = 'invalid_parameter_value', hint = 'replay single messages with baton.replay_inbox_messages()';
     end if;
     last := coalesce(to_sequence, last + 1);
-    perform baton_internal.bury_inbox_messages(it, aggregate, last, format('skipped by %s with advance_inbox_sequence', session_user));
+    perform baton_internal.bury_inbox_messages(it, key, last, format('skipped by %s with advance_inbox_sequence', session_user));
     update baton_internal.inbox_sequences s set last_sequence = last, event_id = null, leased_until = null
-     where s.inbox = it.id and s.aggregate = advance_inbox_sequence.aggregate;
+     where s.inbox = it.id and s.aggregate = key;
     return last;
 end
 $$;

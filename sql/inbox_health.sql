@@ -59,7 +59,7 @@ language plpgsql stable
 security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-    it baton.inboxes := baton_internal.need_inbox(inbox_health.name, path);
+    it baton.inboxes := baton_internal.need_tenant_inbox(inbox_health.name, path);
     c record;
     o record;
     duplicates bigint;
@@ -122,6 +122,9 @@ begin
         if it.relation::text ~ '^[0-9]' then
             table_name := null;
             health := '{"health_status": "table missing"}';
+        elsif it.tenancy and nullif(current_setting('baton.tenant_id', true), '') is null and not baton_internal.sees_all_tenants() then
+            table_name := it.relation::text;
+            health := '{}';  -- nothing that the caller may know
         else
             table_name := it.relation::text;
             health := baton.inbox_health(inbox);

@@ -15,6 +15,21 @@ end
 $$;
 comment on function baton_internal.remember_inbox_keys() is 'keeps the ids of messages whose rows are deleted';
 
+-- The same for an inbox with tenants.
+create function baton_internal.remember_tenant_inbox_keys()
+returns trigger
+language plpgsql
+security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+    insert into baton_internal.inbox_keys (inbox, event_id, recorded_at)
+    select tg_argv[0]::int, g.message_key, coalesce(g.processed_at, now()) from gone g
+    on conflict do nothing;
+    return null;
+end
+$$;
+comment on function baton_internal.remember_tenant_inbox_keys() is 'keeps the keys of tenants'' messages whose rows are deleted';
+
 -- Make the trigger that turns away plain inserts of messages whose row is gone already; receive() looks for itself,
 -- batchwise. The function is written per inbox so that its two lookups are planned once. The first waits for a
 -- deletion that is under way: without it, an insert that comes between the start and the commit of that deletion
@@ -31,23 +46,24 @@ begin
         security definer set search_path = pg_catalog, pg_temp
         as $body$
         begin
-            perform 1 from %2$s t where t.event_id = new.event_id for key share;
+            perform 1 from %2$s t where t.%4$I = %5$s for key share;
             if not found then
-                perform 1 from baton_internal.inbox_keys k where k.inbox = %3$s and k.event_id = new.event_id;
+                perform 1 from baton_internal.inbox_keys k where k.inbox = %3$s and k.event_id = %5$s;
                 if found then
                     return null;
                 end if;
             end if;
             return new;
         end
-        $body$ $ddl$, admit, it.relation, it.id);
+        $body$ $ddl$, admit, it.relation, it.id, it.id_column, baton_internal.inbox_key_sql(it, 'new.'));
     execute format('revoke all on function baton_internal.%I() from public', admit);
     execute format('comment on function baton_internal.%I() is %L', admit, 'turns away messages that inbox ' || it.name || ' has had');
     execute format('create trigger baton_admit before insert on %s for each row'
                    ' when (current_setting(''baton.receiving'', true) is distinct from %L) execute function baton_internal.%I()',
                    it.relation, it.id, admit);
     execute format('create trigger baton_remember after delete on %s referencing old table as gone'
-                   ' for each statement execute function baton_internal.remember_inbox_keys(%L)', it.relation, it.id);
+                   ' for each statement execute function baton_internal.%I(%L)', it.relation,
+                   case when it.tenancy then 'remember_tenant_inbox_keys' else 'remember_inbox_keys' end, it.id);
     perform baton_internal.note_inbox_object(it.id, 'core', 'function', 'baton_internal', admit);
     perform baton_internal.note_inbox_object(it.id, 'core', 'trigger', it.schema_name, 'baton_admit');
     perform baton_internal.note_inbox_object(it.id, 'core', 'trigger', it.schema_name, 'baton_remember');
@@ -116,6 +132,9 @@ begin
     perform baton_internal.make_inbox_index(it, 'core', '_pending', '(available_at) where ' || terms.unfinished);
     perform baton_internal.make_inbox_index(it, 'core', '_dead', '(received_at) where ' || terms.failed);
     perform baton_internal.make_inbox_index(it, 'core', '_processed', '(processed_at) where ' || terms.done);
+    if it.tenancy then  -- who works for all tenants names a message by its id
+        perform baton_internal.make_inbox_index(it, 'core', '_event', '(event_id)');
+    end if;
 end
 $$;
 comment on function baton_internal.make_inbox_indexes(baton.inboxes) is 'makes the partial indexes of a managed inbox';
@@ -176,7 +195,7 @@ comment on function baton_internal.check_inbox_policy(int, int) is 'raises inval
 -- Create an inbox: its table, indexes and views. Returns its qualified name.
 create function baton.create_inbox(name text, schema text default null, max_retries int default 3, schedule text default '1s',
                                    with_dead_letter boolean default true, with_stats boolean default true,
-                                   retention_hours int default null, path name[] default current_schemas(false))
+                                   retention_hours int default null, path name[] default current_schemas(false), tenancy boolean default false)
 returns text
 language plpgsql
 security definer set search_path = pg_catalog, pg_temp
@@ -204,19 +223,23 @@ begin
     insert into baton.inboxes (schema_name, name, relation, layout, id_column, processed_at_column, retry_count_column, error_column,
                                received_at_column, event_type_column, source_column, aggregate_id_column, payload_column, headers_column,
                                trace_id_column, sequence_column, priority_column, max_retries, schedule, retention_hours,
-                               with_dead_letter, with_stats)
-    values (target, asked.table_name, baton_internal.make_inbox_table(target, asked.table_name), 'managed', 'event_id', 'processed_at',
+                               with_dead_letter, with_stats, tenancy)
+    values (target, asked.table_name, baton_internal.make_inbox_table(target, asked.table_name), 'managed',
+            case when create_inbox.tenancy then 'message_key' else 'event_id' end, 'processed_at',
             'retry_count', 'error', 'received_at', 'event_type', 'source', 'aggregate_id', 'payload', 'headers', 'trace_id',
             'sequence_num', 'priority', create_inbox.max_retries, baton_internal.parse_schedule(create_inbox.schedule),
-            create_inbox.retention_hours, create_inbox.with_dead_letter, create_inbox.with_stats)
+            create_inbox.retention_hours, create_inbox.with_dead_letter, create_inbox.with_stats, create_inbox.tenancy)
     returning * into it;
+    if it.tenancy then
+        perform baton_internal.separate_inbox_tenants(it.relation);
+    end if;
     perform baton_internal.make_inbox_triggers(it);
     perform baton_internal.make_inbox_indexes(it);
     perform baton_internal.make_inbox_views(it);
     return format('%I.%I', it.schema_name, it.name);
 end
 $$;
-comment on function baton.create_inbox(text, text, int, text, boolean, boolean, int, name[]) is
+comment on function baton.create_inbox(text, text, int, text, boolean, boolean, int, name[], boolean) is
     'creates an inbox: table, indexes, views pending_, dlq_ and stats_';
 
 -- Let the due times of a managed inbox follow a change of the number of attempts: what has attempts again is due now, what has
@@ -231,12 +254,12 @@ begin
     if it.layout <> 'managed' then
         return 0;
     end if;
-    execute format('with wrong as materialized (select t.event_id, t.retry_count < %1$s as alive from %2$s t'
+    execute format('with wrong as materialized (select t.%4$I as id, t.retry_count < %1$s as alive from %2$s t'
                    ' where %3$s and (t.retry_count < %1$s) = (t.available_at = ''infinity'')'
                    ' and (t.leased_until is null or t.leased_until <= $1) for no key update skip locked),'
                    ' mended as (update %2$s t set available_at = case when w.alive then $1 else ''infinity'' end'
-                   ' from wrong w where t.event_id = w.event_id returning 1) select count(*) from mended',
-                   it.max_retries, it.relation, (baton_internal.inbox_terms(it)).failed) into mended using clock_timestamp();
+                   ' from wrong w where t.%4$I = w.id returning 1) select count(*) from mended',
+                   it.max_retries, it.relation, (baton_internal.inbox_terms(it)).failed, it.id_column) into mended using clock_timestamp();
     return mended;
 end
 $$;

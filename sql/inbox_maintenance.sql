@@ -96,7 +96,7 @@ begin
                    baton_internal.inbox_group_condition(it, 't.')),
             ids => fresh[1:cap]) as r (id text, event_type text, error text, retries int, aggregate text)
     loop
-        perform baton_internal.alert('inbox_dlq_message', inbox_name, jsonb_build_object('event_id', left(letter.id, 500), 'event_type', letter.event_type,
+        perform baton_internal.alert('inbox_dlq_message', inbox_name, jsonb_build_object('event_id', left(baton_internal.tenant_name(it, letter.id), 500), 'event_type', letter.event_type,
                             'error', left(letter.error, 500), 'retry_count', letter.retries, 'aggregate_id', left(letter.aggregate, 500)));
     end loop;
     if cardinality(fresh) > cap then
@@ -164,7 +164,7 @@ begin
     loop
         gaps := gaps + 1;
         if gaps <= cap then
-            perform baton_internal.alert('inbox_ordering_gap', inbox_name, jsonb_build_object('aggregate', left(gap.aggregate, 500), 'expected', gap.expected,
+            perform baton_internal.alert('inbox_ordering_gap', inbox_name, jsonb_build_object('aggregate', left(baton_internal.tenant_name(it, gap.aggregate), 500), 'expected', gap.expected,
                                 'found', gap.found, 'gap_age_sec', round(gap.gap_age_sec)));
         end if;
     end loop;

@@ -22,16 +22,16 @@ comment on table baton_internal.inbox_replays is 'messages of ordered inboxes th
 
 -- Write the condition for messages that have a place in their aggregate's order: unfinished ones, for a dead letter blocks a sequence;
 -- in order of arrival those that wait, for there it does not.
-create function baton_internal.inbox_ordered_condition(it baton.inboxes, prefix text)
+create function baton_internal.inbox_ordered_condition(it baton.inboxes, prefix text, for_view boolean default false)
 returns text
 language sql stable
 as $$
     select case when it.order_mode = 'arrival'
                 then format('%s and %s%I is not null', terms.waiting, prefix, it.aggregate_id_column)
                 else format('%s and %s%I is not null and %2$s%4$I is not null', terms.unfinished, prefix, it.aggregate_id_column, it.sequence_column) end
-      from baton_internal.inbox_terms(it, prefix) terms
+      from baton_internal.inbox_terms(it, prefix, for_view) terms
 $$;
-comment on function baton_internal.inbox_ordered_condition(baton.inboxes, text) is 'SQL for messages with a place in an order';
+comment on function baton_internal.inbox_ordered_condition(baton.inboxes, text, boolean) is 'SQL for messages with a place in an order';
 
 -- Write a walk over the aggregates that have unfinished messages: one index probe each, however many messages they
 -- have. Aggregates come in the order of their hash, from `first` on, and below `until`.
@@ -79,8 +79,7 @@ as $$
              where s.leased_until is null or s.leased_until <= $1
              limit $5
         ), chosen as materialized (
-            select c.* from (select f.id, f.due, null::text as aggregate, null::bigint as sequence from free f
-                             union all select * from again union all select * from next) c limit $5
+            %11$s limit $5
         ), idle as materialized (
             select s.aggregate from chosen c join baton_internal.inbox_sequences s on s.inbox = %9$s and s.aggregate = c.aggregate
                for no key update of s skip locked
@@ -98,7 +97,8 @@ as $$
         ), picked as materialized (
             select c.id, c.due from chosen c where c.aggregate is null or c.id in (select s.event_id from secured s)
         )$query$, terms.id, terms.due, it.relation, baton_internal.inbox_ready_condition(it, terms),
-        it.aggregate_id_column, it.sequence_column, it.id_column, terms.id_type, it.id, terms.aggregate)
+        it.aggregate_id_column, it.sequence_column, it.id_column, terms.id_type, it.id, terms.aggregate, baton_internal.inbox_one_per_id_sql(it,
+            '(select f.id, f.due, null::text as aggregate, null::bigint as sequence from free f union all select * from again union all select * from next)'))
       from (select quote_literal(hashtextextended(random()::text, 0)) || '::bigint' as start) v
 $$;
 comment on function baton_internal.inbox_pick_ordered_sql(baton.inboxes, baton_internal.inbox_terms) is 'query that picks the next message of each aggregate';
@@ -191,7 +191,9 @@ begin
     perform baton_internal.make_inbox_view(it, 'ordering', 'stalled_', '', format('aggregates of inbox %s that wait for something', it.name),
                                            baton_internal.inbox_stalled_query(it, terms));
     if it.order_mode = 'sequence' then
-        perform baton_internal.make_inbox_view(it, 'ordering', 'gaps_', '', format('sequences missing from inbox %s', it.name), baton_internal.inbox_gaps_query(it));
+        perform baton_internal.make_inbox_view(it, 'ordering', 'gaps_', '', format('sequences missing from inbox %s', it.name),
+            format('select %s as aggregate, g.expected, g.found, g.gap_age_sec from (%s) g', baton_internal.tenant_name_sql(it, 'g.aggregate'),
+                   baton_internal.inbox_gaps_query(it)));
     end if;
 end
 $$;

@@ -30,7 +30,7 @@ begin
     end if;
     select array_agg(k.event_id) into repeats from baton_internal.inbox_keys k where k.inbox = it.id and k.event_id = any (event_ids);
     if repeats is not null then
-        execute format('delete from %s where event_id = any ($1)', it.relation) using repeats;
+        execute format('delete from %s where %I = any ($1)', it.relation, it.id_column) using repeats;
     end if;
     return coalesce(repeats, '{}');
 end
@@ -46,7 +46,7 @@ language sql stable
 as $$
     select format($query$
         with given as materialized (
-            select m.*, row_number() over (partition by m.event_id order by m.position) = 1 as first
+            select m.*, %5$s as key, row_number() over (partition by %5$s order by m.position) = 1 as first
               from rows from (jsonb_to_recordset($2) as (event_id text, event_type text, source text, aggregate_id text, payload jsonb,
                        headers jsonb, trace_id text, tenant_id text, sequence_num bigint, priority smallint, available_at timestamptz,
                        payload_raw text, error text)) with ordinality as m (event_id, event_type, source, aggregate_id, payload,
@@ -63,14 +63,16 @@ as $$
                    decode(g.payload_raw, 'base64'), g.error, case when g.error is null then 0 else %2$s end,
                    (select p.drawn from places p)[g.position]
               from given g
-             where g.first and not exists (select 1 from baton_internal.inbox_keys k where k.inbox = %3$s and k.event_id = g.event_id)
-             order by g.event_id
-            on conflict (event_id) do nothing
-            returning event_id
+             where g.first and not exists (select 1 from baton_internal.inbox_keys k where k.inbox = %3$s and k.event_id = g.key)
+             order by g.key
+            on conflict (%6$I) do nothing
+            returning %6$I as key
         )
-        select array_agg(g.event_id order by g.position),
-               array_agg(case when f.event_id is not null and g.first then 'new' else 'duplicate' end order by g.position)
-          from given g left join fresh f on f.event_id = g.event_id$query$, it.relation, it.max_retries, it.id, baton_internal.inbox_arrival_sequence(it))
+        select array_agg(g.key order by g.position), array_agg(g.event_id order by g.position),
+               array_agg(case when f.key is not null and g.first then 'new' else 'duplicate' end order by g.position)
+          from given g left join fresh f on f.key = g.key$query$, it.relation, it.max_retries, it.id, baton_internal.inbox_arrival_sequence(it),
+        case when it.tenancy then baton_internal.tenant_key_sql('coalesce(m.tenant_id, nullif(current_setting(''baton.tenant_id'', true), ''''))', 'm.event_id')
+             else 'm.event_id' end, it.id_column)
 $$;
 comment on function baton_internal.inbox_receive_managed_sql(baton.inboxes) is 'statement that stores a batch in a managed inbox';
 
@@ -102,7 +104,8 @@ language plpgsql
 security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-    it baton.inboxes := baton_internal.need_inbox(inbox, path);
+    it baton.inboxes := baton_internal.need_tenant_inbox(inbox, path);
+    keys text[];
     ids text[];
     outcomes text[];
     repeats text[] := '{}';
@@ -111,23 +114,24 @@ declare
 begin
     perform baton_internal.check_inbox_enabled();
     perform baton_internal.check_inbox_messages(messages);
+    perform baton_internal.check_inbox_message_tenants(it, messages);
     if it.layout = 'managed' then
         perform set_config('baton.receiving', it.id::text, true);
-        execute baton_internal.inbox_receive_managed_sql(it) into ids, outcomes using clock_timestamp(), messages;
+        execute baton_internal.inbox_receive_managed_sql(it) into keys, ids, outcomes using clock_timestamp(), messages;
         perform set_config('baton.receiving', '', true);
-        fresh := array(select o.id from unnest(ids, outcomes) with ordinality o (id, outcome, position) where o.outcome = 'new' order by o.position);
+        fresh := array(select o.key from unnest(keys, outcomes) with ordinality o (key, outcome, position) where o.outcome = 'new' order by o.position);
         repeats := baton_internal.reject_inbox_repeats(it, fresh);
         if it.order_mode = 'arrival' and cardinality(fresh) between 1 and cardinality(ids) - 1 then
             perform baton_internal.renumber_inbox_arrivals(it, fresh);
         end if;
     else
         perform baton_internal.check_inbox_grants(it, '{insert}');
-        select r.event_ids, r.outcomes into ids, outcomes from baton_internal.receive_adopted(it, messages) r;
+        select r.event_ids, r.event_ids, r.outcomes into keys, ids, outcomes from baton_internal.receive_adopted(it, messages) r;
         perform baton_internal.check_inbox_ledger_owner(it, array(select o.id from unnest(ids, outcomes) o (id, outcome) where o.outcome = 'duplicate'));
     end if;
-    return query select o.position::int, o.id, case when o.id = any (repeats) then 'duplicate' else o.outcome end
-                   from unnest(ids, outcomes) with ordinality o (id, outcome, position);
-    select count(*) into duplicates from unnest(ids, outcomes) o (id, outcome) where o.outcome = 'duplicate' or o.id = any (repeats);
+    return query select o.position::int, o.id, case when o.key = any (repeats) then 'duplicate' else o.outcome end
+                   from unnest(keys, ids, outcomes) with ordinality o (key, id, outcome, position);
+    select count(*) into duplicates from unnest(keys, outcomes) o (key, outcome) where o.outcome = 'duplicate' or o.key = any (repeats);
     if duplicates > 0 then
         insert into baton_internal.inbox_duplicates (inbox, duplicates) values (it.id, duplicates);
     end if;
@@ -150,7 +154,7 @@ declare
     moment timestamptz := clock_timestamp();
     stored bigint;
 begin
-    if it.layout <> 'managed' then
+    if it.layout <> 'managed' or it.tenancy then
         return (select r.outcome from baton.receive_many(inbox, jsonb_build_array(jsonb_build_object(
             'event_id', event_id, 'event_type', event_type, 'payload', payload, 'source', source, 'aggregate_id', aggregate_id,
             'headers', headers, 'trace_id', trace_id, 'sequence_num', sequence_num, 'priority', priority,

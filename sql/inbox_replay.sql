@@ -7,7 +7,7 @@ language plpgsql
 security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-    it baton.inboxes := baton_internal.need_inbox(replay_inbox_messages.name, path);
+    it baton.inboxes := baton_internal.need_tenant_inbox(replay_inbox_messages.name, path);
     terms baton_internal.inbox_terms := baton_internal.inbox_terms(it);
     replayed text[];
 begin
@@ -15,7 +15,7 @@ begin
     -- Decided before the rows change: which of them are behind their aggregate's last sequence.
     replayed := array(select r.id from baton_internal.run_as_owner(it.relation,
         format('select %s from %s t where t.%I = any ($2::%s[]) and ((%s) or (%s)) order by 1 for update',
-               terms.id, it.relation, it.id_column, terms.id_type, terms.done, terms.dead), ids => event_ids) as r (id text));
+               terms.id, it.relation, it.id_column, terms.id_type, terms.done, terms.dead), ids => baton_internal.inbox_message_keys(it, event_ids)) as r (id text));
     if replayed = '{}' then
         return 0;
     end if;
@@ -33,7 +33,7 @@ begin
                 it.id_column, terms.id_type, baton_internal.inbox_group_condition(it, 't.')), clock_timestamp(), replayed);
     delete from baton_internal.inbox_work w where w.inbox = it.id and w.event_id = any (replayed);
     perform baton_internal.alert('inbox_replay', format('%I.%I', it.schema_name, it.name),
-                        jsonb_build_object('count', cardinality(replayed), 'event_ids', to_jsonb(replayed[1:20]), 'by', session_user));
+                        jsonb_build_object('count', cardinality(replayed), 'event_ids', (select jsonb_agg(baton_internal.tenant_name(it, e)) from unnest(replayed[1:20]) e), 'by', session_user));
     return cardinality(replayed);
 end
 $$;

@@ -11,11 +11,11 @@ declare
 begin
     if it.layout = 'managed' then
         execute format($query$
-            select g.id as asked, t.event_id is not null as stored, t.processed_at is not null as done, t.lease_token, t.leased_by, t.leased_until
-              from unnest($1) g (id) left join %s t on t.event_id = g.id
-             where t.event_id is null or t.processed_at is not null or t.lease_token is distinct from $2
+            select g.id as asked, t.%2$I is not null as stored, t.processed_at is not null as done, t.lease_token, t.leased_by, t.leased_until
+              from unnest($1) g (id) left join %1$s t on t.%2$I = g.id
+             where t.%2$I is null or t.processed_at is not null or t.lease_token is distinct from $2
                 or ($2 is null and t.leased_until > clock_timestamp())
-             limit 1$query$, it.relation) into m using event_ids, lease_token;
+             limit 1$query$, it.relation, it.id_column) into m using event_ids, lease_token;
     else
         select g.id as asked, r.id is not null as stored, coalesce(r.done, false) as done, w.lease_token, w.leased_by, w.leased_until into m
           from unnest(event_ids) g (id)
@@ -30,13 +30,13 @@ begin
     if not coalesce(m.stored, false) and exists (select 1 from baton_internal.inbox_keys k where k.inbox = it.id and k.event_id = m.asked) then
         m.done := true;  -- processed, and drained since
     elsif not coalesce(m.stored, false) then
-        raise exception 'message "%" is not in inbox "%"', m.asked, inbox_name
+        raise exception 'message "%" is not in inbox "%"', baton_internal.tenant_name(it, m.asked), inbox_name
             using errcode = 'BT002', hint = 'settle only messages that claim_inbox() returned';
     elsif lease_token is null and not m.done then
-        raise exception 'message "%" of inbox "%" is leased by worker "%"', m.asked, inbox_name, m.leased_by
+        raise exception 'message "%" of inbox "%" is leased by worker "%"', baton_internal.tenant_name(it, m.asked), inbox_name, m.leased_by
             using errcode = 'BT003', hint = 'give the lease token that claim_inbox() returned';
     end if;
-    raise exception 'lease lost on message "%" of inbox "%"', m.asked, inbox_name
+    raise exception 'lease lost on message "%" of inbox "%"', baton_internal.tenant_name(it, m.asked), inbox_name
         using errcode = 'BT001',
               detail = case when m.done then 'it has been processed'
                             when m.lease_token is null then 'its lease ran out and it was settled or given back since'
@@ -55,7 +55,7 @@ as $$
 declare
     terms baton_internal.inbox_terms := baton_internal.inbox_terms(it);
     moment timestamptz := clock_timestamp();
-    ids text[] := array(select distinct e from unnest(event_ids) e order by e);
+    ids text[] := baton_internal.inbox_message_keys(it, event_ids, lease_token);
     settled bigint;
 begin
     perform baton_internal.check_inbox_grants(it, '{select,update}');
@@ -65,10 +65,10 @@ begin
     if it.layout <> 'managed' then
         settled := baton_internal.settle_adopted(it, action, ids, lease_token, moment, error, permanent, leased_until);
     else
-        execute format('with moved as (update %s t set %s where t.event_id = any ($3) and t.processed_at is null and %s returning 1)'
+        execute format('with moved as (update %s t set %s where t.%I = any ($3) and %s and %s returning 1)'
                        ' select count(*) from moved', it.relation,
                        case action when 'complete' then terms.complete when 'fail' then terms.fail when 'release' then terms.release
-                                   else 'leased_until = $6' end,
+                                   else 'leased_until = $6' end, it.id_column, terms.unfinished,
                        case when lease_token is not null then 't.lease_token = $2'
                             else '(t.leased_until is null or t.leased_until <= $1)' end)
            into settled using moment, lease_token, ids, error, permanent, leased_until;
@@ -89,7 +89,7 @@ create function baton.complete_inbox(inbox text, event_ids text[], lease_token u
 returns bigint
 language sql
 security definer set search_path = pg_catalog, pg_temp
-as $$ select baton_internal.settle_inbox(baton_internal.need_inbox(inbox, path), 'complete', event_ids, lease_token) $$;
+as $$ select baton_internal.settle_inbox(baton_internal.need_tenant_inbox(inbox, path), 'complete', event_ids, lease_token) $$;
 comment on function baton.complete_inbox(text, text[], uuid, name[]) is 'marks leased messages as processed; BT001 if the lease was lost';
 
 -- The inbox with another wait before the next attempt, where one is given.
@@ -115,7 +115,7 @@ create function baton.fail_inbox(inbox text, event_ids text[], error text, perma
 returns bigint
 language sql
 security definer set search_path = pg_catalog, pg_temp
-as $$ select baton_internal.settle_inbox(baton_internal.inbox_with_delay(baton_internal.need_inbox(inbox, path), retry_after), 'fail', event_ids, lease_token,
+as $$ select baton_internal.settle_inbox(baton_internal.inbox_with_delay(baton_internal.need_tenant_inbox(inbox, path), retry_after), 'fail', event_ids, lease_token,
                                 coalesce(error, 'failed'), coalesce(permanent, false)) $$;
 comment on function baton.fail_inbox(text, text[], text, boolean, uuid, interval, name[]) is 'records a failed attempt: retry after backoff, or dead';
 
@@ -124,7 +124,7 @@ create function baton.release_inbox(inbox text, event_ids text[], lease_token uu
 returns bigint
 language sql
 security definer set search_path = pg_catalog, pg_temp
-as $$ select baton_internal.settle_inbox(baton_internal.need_inbox(inbox, path), 'release', event_ids, lease_token) $$;
+as $$ select baton_internal.settle_inbox(baton_internal.need_tenant_inbox(inbox, path), 'release', event_ids, lease_token) $$;
 comment on function baton.release_inbox(text, text[], uuid, name[]) is 'returns leased messages to the inbox without counting an attempt';
 
 -- Move the end of a lease; returns the new end.
@@ -141,7 +141,7 @@ begin
     if lease_token is null then
         raise exception 'extending a lease needs its token' using errcode = 'invalid_parameter_value';
     end if;
-    perform baton_internal.settle_inbox(baton_internal.need_inbox(inbox, path), 'extend', event_ids, lease_token, leased_until => until);
+    perform baton_internal.settle_inbox(baton_internal.need_tenant_inbox(inbox, path), 'extend', event_ids, lease_token, leased_until => until);
     return until;
 end
 $$;
