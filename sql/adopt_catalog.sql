@@ -1,6 +1,5 @@
 -- Adopted outboxes: tables of the user's own making. baton keeps its notes about them here and
--- never adds a column to them. Claims, acks and failures run with the caller's own rights on the
--- table; only the notes below are written on the caller's behalf.
+-- never adds a column to them. Statements on the table run as the table's owner (adopt_work.sql).
 
 create table baton.adopted_outboxes (
     outbox_id   int         generated always as identity primary key,
@@ -9,26 +8,26 @@ create table baton.adopted_outboxes (
     preset      text        not null,
     layout      jsonb       not null,
     keeps_locks boolean     not null,  -- a claim outlives its transaction
-    claim_sql   text        not null,  -- $1 worker, $2 batch size, $3 lease seconds
-    ack_sql     text        not null,  -- $1 ids text[], $2 worker or null
-    fail_sql    text        not null,  -- $1 ids text[], $2 error, $3 permanent, $4 worker or null
+    claim_sql   text        not null,  -- the statements' parameters: see adopt_statements.sql
+    ack_sql     text        not null,
+    fail_sql    text        not null,
     relay_sql   text        not null,  -- a relay's claim: see adopt_relay.sql
     held_sql    text        not null,  -- rows whose later ones of their key must wait
-    renew_sql   text,                  -- $1 ids text[], $2 worker; null without lock columns
+    renew_sql   text,                  -- null without lock columns
     release_sql text,                  -- the same
-    dead_sql    text        not null,  -- $1 limit
-    replay_sql  text        not null,  -- $1 ids text[]
+    dead_sql    text        not null,
+    replay_sql  text        not null,
     status_sql  text        not null,
     unlock_sql  text,                  -- null without lock columns
-    expire_sql  text,                  -- $1 limit; null when nothing expires
-    archive_sql text,                  -- $1 limit; null without an archive
+    expire_sql  text,                  -- null when nothing is to be deleted
+    archive_sql text,                  -- null when nothing is to be archived
     read_sql    text,                  -- consumers with their own offsets: see adopt_offsets.sql
     read_all_sql text,                 -- the same with the archive
     adopted_at  timestamptz not null default now(),
     adopted_by  text        not null,
     unique (schema_name, table_name)
 );
-comment on table baton.adopted_outboxes is 'adopted tables: their layout and the statements made from it, which a relay may prepare and run directly';
+comment on table baton.adopted_outboxes is 'adopted tables: their layout and the statements made from it, which run as the table''s owner';
 
 -- What an adopted table has no column for: the last error, when to try again, the attempts so far.
 create table baton_internal.adopted_failures (
@@ -40,6 +39,7 @@ create table baton_internal.adopted_failures (
     not_before timestamptz not null,
     primary key (outbox_id, row_id)
 );
+create index adopted_failures_not_before on baton_internal.adopted_failures (outbox_id, not_before);
 comment on table baton_internal.adopted_failures is 'failures of rows whose table has no column for error, retry time or attempts';
 
 -- A table with lock columns knows when a row was locked, not for how long its worker may hold it.
@@ -137,15 +137,10 @@ comment on function baton_internal.open_adopted(text) is 'catalog row of an adop
 
 -- Remember how long a worker may hold its locks; writes only when that changes.
 create function baton_internal.note_worker(outbox_id int, worker text, lease_seconds int)
-returns boolean
-language plpgsql volatile security definer
-set search_path = pg_catalog, pg_temp
+returns void
+language plpgsql volatile
 as $$
 begin
-    if worker is null or worker = '' or lease_seconds is null or lease_seconds < 1 then
-        raise exception 'a claim needs a worker''s name and a lease of at least one second'
-            using errcode = 'invalid_parameter_value', hint = 'give each worker a name of its own';
-    end if;
     if not exists (select from baton_internal.adopted_workers w
                     where w.outbox_id = note_worker.outbox_id and w.worker = note_worker.worker
                       and w.lease = make_interval(secs => lease_seconds)) then
@@ -153,16 +148,14 @@ begin
         values (note_worker.outbox_id, note_worker.worker, make_interval(secs => lease_seconds))
         on conflict on constraint adopted_workers_pkey do update set lease = excluded.lease;
     end if;
-    return true;
 end
 $$;
-comment on function baton_internal.note_worker(int, text, int) is 'records a worker''s lease time; used by claim_sql';
+comment on function baton_internal.note_worker(int, text, int) is 'records a worker''s lease time';
 
 -- Count settled events and forget their failures.
 create function baton_internal.note_settled(outbox_id int, row_ids text[], event_types text[])
 returns void
-language plpgsql volatile security definer
-set search_path = pg_catalog, pg_temp
+language plpgsql volatile
 as $$
 begin
     if row_ids is null then
@@ -174,13 +167,12 @@ begin
      where f.outbox_id = note_settled.outbox_id and f.row_id = any (row_ids);
 end
 $$;
-comment on function baton_internal.note_settled(int, text[], text[]) is 'counts settled events; used by ack_sql';
+comment on function baton_internal.note_settled(int, text[], text[]) is 'counts settled events';
 
 -- Count failed events, keep what their table cannot hold, and alert for the dead ones.
 create function baton_internal.note_failed(outbox_id int, failures jsonb, error text, keep boolean)
 returns void
-language plpgsql volatile security definer
-set search_path = pg_catalog, pg_temp
+language plpgsql volatile
 as $$
 declare
     outbox text;
@@ -211,17 +203,16 @@ begin
 end
 $$;
 comment on function baton_internal.note_failed(int, jsonb, text, boolean) is
-    'counts failed events, keeps error and retry time where the table cannot; used by fail_sql';
+    'counts failed events, keeps error and retry time where the table cannot';
 
 -- Forget the failures of rows that start over.
 create function baton_internal.forget_failures(outbox_id int, row_ids text[])
 returns void
-language sql volatile security definer
-set search_path = pg_catalog, pg_temp
+language sql volatile
 as $$
     delete from baton_internal.adopted_failures f where f.outbox_id = $1 and f.row_id = any ($2)
 $$;
-comment on function baton_internal.forget_failures(int, text[]) is 'clears kept failures; used by replay_sql';
+comment on function baton_internal.forget_failures(int, text[]) is 'clears kept failures';
 
 -- Read text as JSON where it is JSON, and as a JSON string where it is not.
 create function baton_internal.text_to_jsonb(value text)
@@ -239,7 +230,5 @@ comment on function baton_internal.text_to_jsonb(text) is 'payload columns of ty
 
 select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator,baton_consumer,baton_viewer}',
                                 '{find_adopted,open_adopted,parse_table_name,check_identifier}');
-select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator,baton_consumer}',
-                                '{note_worker,note_settled,note_failed,forget_failures,text_to_jsonb,alert}');
-select baton_internal.declare_privileges('select', '{baton_relay,baton_operator,baton_viewer,baton_consumer}',
-                                '{adopted_outboxes,adopted_failures,adopted_workers,adopted_activity}');
+select baton_internal.declare_privileges('select', '{baton_relay,baton_operator,baton_viewer,baton_consumer}', '{adopted_outboxes}');
+select baton_internal.declare_privileges('select', '{baton_relay,baton_operator,baton_viewer}', '{adopted_failures,adopted_workers,adopted_activity}');

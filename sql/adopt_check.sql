@@ -59,7 +59,7 @@ begin
                 then '"none", "fixed", "linear" or "exponential"'
             when section = 'dead' and entry.key = 'as' and entry.plain not in ('status', 'move', 'attempts') then '"status", "move" or "attempts"'
             when section = 'done' and entry.key = 'as' and entry.plain not in ('mark', 'delete') then '"mark" or "delete"'
-            when entry.key = 'budget' and entry.kind <> 'boolean' then 'true or false'
+            when (entry.key = 'budget' or section = 'cleanup') and entry.kind <> 'boolean' then 'true or false'
             when entry.key in ('table', 'by', 'partition', 'separator') and (entry.kind <> 'string' or entry.plain = '') then 'a text' end;
         if wanted is null and entry.key in ('timeout', 'done_after', 'after', 'drop_after') then
             begin
@@ -79,16 +79,14 @@ end
 $$;
 comment on function baton_internal.check_mapping_section(text, jsonb) is 'raises invalid_parameter_value for one bad section of a mapping';
 
--- Return the table to adopt, found by the caller's search path; refuse what is not a table of the caller's own.
-create function baton_internal.check_adoptable(table_name text)
+-- Return the table to adopt, found by the caller's search path.
+create function baton_internal.table_to_adopt(table_name text)
 returns regclass
 language plpgsql stable
 as $$
-<<check_adoptable>>
 declare
     parts record;
     relation regclass;
-    found_class pg_catalog.pg_class;
 begin
     select * into parts from baton_internal.parse_table_name(table_name);
     relation := to_regclass(case cardinality(parse_ident(table_name)) when 2 then format('%I.', parts.schema_name) else '' end
@@ -97,33 +95,29 @@ begin
         raise exception 'table "%" does not exist', left(table_name, 130) using errcode = 'undefined_table',
             hint = 'create it first, or qualify its name; baton.create_outbox() makes a new outbox';
     end if;
-    select c.* into found_class from pg_catalog.pg_class c where c.oid = relation;
-    if found_class.relkind not in ('r', 'p') then
-        raise exception '% is not a table but a %', relation, case found_class.relkind when 'f' then 'foreign table'
-                        when 'v' then 'view' when 'm' then 'materialized view' when 'S' then 'sequence' else 'relation of another kind' end
-            using errcode = 'wrong_object_type', hint = 'rows are claimed with row locks, which only a table of this database has';
-    end if;
-    if found_class.relpersistence = 't' or found_class.relnamespace in ('pg_catalog'::regnamespace, 'baton'::regnamespace, 'baton_internal'::regnamespace)
-       or found_class.relnamespace::regnamespace::text = 'information_schema' then
-        raise exception '% cannot be adopted', relation using errcode = 'wrong_object_type',
-            hint = 'adopt a permanent table of your own';
-    end if;
+    return relation;
+end
+$$;
+comment on function baton_internal.table_to_adopt(text) is 'the table a name means to the caller';
+
+-- Refuse a table that cannot be adopted as an outbox by the caller.
+create function baton_internal.check_adoptable(relation regclass)
+returns void
+language plpgsql
+as $$
+begin
     if exists (select from baton.outboxes o where o.relation = check_adoptable.relation)
        or exists (select from baton_internal.outbox_partitions p where p.relation = check_adoptable.relation) then
         raise exception '% is an outbox of baton''s own', relation using errcode = 'BT004',
             hint = 'it needs no adoption: read it with a consumer group';
     end if;
-    if not pg_has_role(found_class.relowner, 'usage') then
-        raise exception 'only the owner of % can adopt it', relation using errcode = 'insufficient_privilege',
-            hint = format('adopt it as a member of role %s', found_class.relowner::regrole);
-    end if;
-    if found_class.relpersistence = 'u' then
+    perform baton_internal.check_table_adoptable(relation);
+    if (select c.relpersistence from pg_catalog.pg_class c where c.oid = relation) = 'u' then
         raise notice '% is unlogged: a crash of the server loses its events', relation;
     end if;
-    return relation;
 end
 $$;
-comment on function baton_internal.check_adoptable(text) is 'the table a name means, if it can be adopted by the caller';
+comment on function baton_internal.check_adoptable(regclass) is 'raises unless the caller may adopt a table as an outbox';
 
 -- Refuse roles that point at a missing column or at one of the wrong type.
 create function baton_internal.check_columns(relation regclass, layout jsonb)
@@ -266,7 +260,7 @@ comment on function baton_internal.check_states(jsonb) is 'raises invalid_parame
 -- Refuse state values that the status column cannot hold, by its type or by a check of its own.
 create function baton_internal.check_state_values(relation regclass, layout jsonb)
 returns void
-language plpgsql stable
+language plpgsql
 as $$
 declare
     state record;
@@ -279,7 +273,8 @@ begin
       from pg_catalog.pg_attribute a where a.attrelid = relation and a.attname = status_column;
     for state in select s.key, s.value #>> '{}' as plain from jsonb_each(coalesce(layout -> 'states', '{}')) s loop
         begin
-            execute format('select %L::%s::text = %L', state.plain, type_name, state.plain) into fits;
+            select r.fits into fits from baton_internal.run_as_owner(relation, format('select %L::%s::text = %L', state.plain, type_name, state.plain))
+                as r (fits boolean);
         exception when data_exception then
             fits := false;
         end;
@@ -290,7 +285,8 @@ begin
         for rule in select c.conname, pg_get_expr(c.conbin, c.conrelid) as expression from pg_catalog.pg_constraint c
                       join pg_catalog.pg_attribute a on a.attrelid = c.conrelid and a.attname = status_column
                      where c.conrelid = relation and c.contype = 'c' and c.conkey = array[a.attnum] loop
-            execute format('select %s from (select %L::%s as %I) s', rule.expression, state.plain, type_name, status_column) into fits;
+            select r.fits into fits from baton_internal.run_as_owner(relation,
+                format('select (%s)::boolean from (select %L::%s as %I) s', rule.expression, state.plain, type_name, status_column)) as r (fits boolean);
             if not fits then
                 raise exception 'the state % = "%" is refused by constraint "%" of %', state.key, state.plain, rule.conname, relation
                     using errcode = 'invalid_parameter_value', hint = 'map the value that the table allows';
@@ -309,7 +305,8 @@ as $$
 declare
     missing record;
 begin
-    if (select not pg_has_role(c.relowner, 'usage') or c.relkind not in ('r', 'p') from pg_catalog.pg_class c where c.oid = companion) then
+    if (select not pg_has_role(baton_internal.caller(), c.relowner, 'usage') or c.relkind not in ('r', 'p')
+          from pg_catalog.pg_class c where c.oid = companion) then
         raise exception '% must be a table of the caller''s own', companion using errcode = 'wrong_object_type',
             hint = 'rows of the outbox are moved into it';
     end if;
@@ -329,5 +326,4 @@ end
 $$;
 comment on function baton_internal.check_companion(regclass, regclass) is 'raises where a table cannot take the rows of an outbox';
 
-select baton_internal.declare_privileges('execute', '{baton_operator}', '{check_mapping,check_mapping_section,check_adoptable,check_columns,
-    adopted_key,check_states,check_state_values,check_companion}');
+select baton_internal.declare_privileges('execute', '{baton_operator}', '{table_to_adopt}');

@@ -1,4 +1,5 @@
--- Fragments: the pieces of SQL that a layout comes down to. In all of them the outbox is aliased t.
+-- Fragments: the pieces of SQL that a layout comes down to. In all of them the outbox is aliased t. Statements made of them run as
+-- the table's owner (baton_internal.run_as_owner), who sees nothing of baton: what baton knows about rows comes in by $2 and $3.
 -- A layout holds names, numbers, intervals and values, never SQL, so nothing in it can run as code.
 
 -- Write the column of a role as SQL, or null when the layout has none.
@@ -70,7 +71,7 @@ $$;
 comment on function baton_internal.keeps_failures(jsonb) is 'true when a table lacks a column for error, attempts or retry time';
 
 -- Write the conditions of a state machine: open, done, dead, due, and what failing does.
-create function baton_internal.adopted_fragments(outbox_id int, relation regclass, layout jsonb)
+create function baton_internal.adopted_fragments(relation regclass, layout jsonb)
 returns jsonb
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -80,8 +81,7 @@ declare
     states jsonb := coalesce(layout -> 'states', '{}');
     status_column text := baton_internal.role_column(layout, 'status');
     row_id text := baton_internal.role_column(layout, 'id') || '::text';
-    attempts text := coalesce(baton_internal.role_column(layout, 'attempts'), format(
-        '(select coalesce(max(f.attempts), 0) from baton_internal.adopted_failures f where f.outbox_id = %s and f.row_id = %s)', outbox_id, row_id));
+    attempts text := coalesce(baton_internal.role_column(layout, 'attempts'), format('coalesce(($3 -> ''attempts'' ->> %s)::int, 0)', row_id));
     limit_sql text := coalesce(baton_internal.role_column(layout, 'max_attempts'), layout #>> '{attempts,limit}');
     spent text := case layout #>> '{attempts,rule}' when 'exceeds' then '%s > %s' else '%s >= %s' end;
     open_sql text;
@@ -109,8 +109,7 @@ begin
         dead_sql := format('(%s = %s or %s)', status_column, baton_internal.state_literal(layout, 'dead'), dead_sql);
     end if;
     if not columns ?| '{available_at,retry_at}' and layout #>> '{backoff,kind}' is distinct from 'none' then
-        delay := format('not exists (select from baton_internal.adopted_failures f where f.outbox_id = %s and f.row_id = %s and f.not_before > now())',
-                        outbox_id, row_id);
+        delay := format('(%s = any ($2)) is not true', row_id);  -- a form that the server looks up in a hash
     end if;
     return jsonb_build_object(
         'open', open_sql, 'done', done_sql, 'dead', dead_sql, 'row_id', row_id, 'attempts', attempts, 'limit', limit_sql,
@@ -118,7 +117,7 @@ begin
         'dies', case when limit_sql is null then 'false' else format(spent, attempts || ' + 1', limit_sql) end);
 end
 $$;
-comment on function baton_internal.adopted_fragments(int, regclass, jsonb) is 'conditions of a layout''s states as SQL';
+comment on function baton_internal.adopted_fragments(regclass, jsonb) is 'conditions of a layout''s states as SQL';
 
 -- Write which rows are waiting and due, locks aside.
 create function baton_internal.due_sql(relation regclass, layout jsonb)
@@ -196,11 +195,11 @@ set search_path = pg_catalog, pg_temp
 as $$
     select case
         when baton_internal.mapped_key(layout, 'last_error') is not null and failed
-            then format('coalesce(t.%I, ''{}'') || jsonb_build_object(%L, $2::text)', a.attname, baton_internal.mapped_key(layout, 'last_error'))
+            then format('coalesce(t.%I, ''{}'') || jsonb_build_object(%L, $3 ->> ''error'')', a.attname, baton_internal.mapped_key(layout, 'last_error'))
         when baton_internal.mapped_key(layout, 'last_error') is not null then format('t.%I - %L', a.attname, baton_internal.mapped_key(layout, 'last_error'))
         when not failed then 'null'
-        when a.atttypmod > 4 then format('left($2::text, %s)', a.atttypmod - 4)
-        else '$2::text' end
+        when a.atttypmod > 4 then format('left($3 ->> ''error'', %s)', a.atttypmod - 4)
+        else '($3 ->> ''error'')' end
       from pg_attribute a where a.attrelid = relation and a.attname = baton_internal.mapped_column(layout, 'last_error')
 $$;
 comment on function baton_internal.error_sql(regclass, jsonb, boolean) is 'value of the column that holds the last error';
@@ -232,7 +231,7 @@ begin
                         routing || '::text', coalesce(layout #>> '{routing,separator}', ',')), '''{}''::text[] as routing_keys'),
         format(case when (select baton_internal.role_type(relation, layout, 'payload')) in ('json', 'jsonb') then '%s::jsonb'
                     when (select baton_internal.role_type(relation, layout, 'payload')) = 'bytea' then 'to_jsonb(encode(%s, ''base64''))'
-                    else 'baton_internal.text_to_jsonb(%s::text)' end, payload) || ' as payload',
+                    else 'to_jsonb(%s::text)' end, payload) || ' as payload',
         headers || ' as headers',
         (select string_agg(format('%s as %I', baton_internal.role_text(layout, r), r), ', ' order by n)
            from unnest('{trace_id,correlation_id,causation_id,idempotency_key}'::text[]) with ordinality u (r, n)),

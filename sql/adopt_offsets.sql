@@ -22,41 +22,42 @@ create table baton_internal.adopted_horizons (
 );
 comment on table baton_internal.adopted_horizons is 'how far the ids of an adopted outbox are decided, for consumers with offsets';
 
--- Write the read of done events after a position: $1 after id, $2 up to id, $3 partition key, $4 in order, $5 limit.
-create function baton_internal.read_statement(outbox_id int, relation regclass, layout jsonb, with_archive boolean)
+-- Write the read of done events after a position: in $3 after, upto, partition, in_order and limit.
+create function baton_internal.read_statement(relation regclass, layout jsonb, with_archive boolean)
 returns text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    f jsonb := baton_internal.adopted_fragments(outbox_id, relation, layout);
+    f jsonb := baton_internal.adopted_fragments(relation, layout);
     names text := baton_internal.column_list(baton_internal.movable_columns(relation), 't');
     id_column text := baton_internal.role_column(layout, 'id');
     by_role text := coalesce(layout #>> '{offsets,partition}', case when layout -> 'columns' ? 'partition_key' then 'partition_key' end,
                              case when layout -> 'columns' ? 'tenant_id' then 'tenant_id' end);
     part text := case by_role
-        when 'hash' then format('(hashtextextended(%s || ''/'' || %s, 0) & 9223372036854775807) %% split_part($3, ''/'', 2)::bigint '
-                                '= split_part($3, ''/'', 1)::bigint',
+        when 'hash' then format('(hashtextextended(%s || ''/'' || %s, 0) & 9223372036854775807) %% split_part($3 ->> ''partition'', ''/'', 2)::bigint '
+                                '= split_part($3 ->> ''partition'', ''/'', 1)::bigint',
                                 baton_internal.role_text(layout, 'aggregate_type'), baton_internal.role_text(layout, 'aggregate_id'))
-        else coalesce(baton_internal.role_text(layout, by_role), 'null::text') || ' = $3' end;
+        else coalesce(baton_internal.role_text(layout, by_role), 'null::text') || ' = $3 ->> ''partition''' end;
     source text;
 begin
     if not layout ? 'offsets' or baton_internal.role_type(relation, layout, 'id') <> 'bigint' or (with_archive and not layout ? 'archive') then
         return null;
     end if;
-    source := format('select %s from %s t where %s > $1::bigint and (not $4::boolean or %s <= $2::bigint) '
-                     'and (%s or ($4 and %s and not %s)) and ($3::text = '''' or %s) '
-                     'order by %s limit $5::int', names, relation, id_column, id_column, f ->> 'done', f ->> 'open', f ->> 'dead', part, id_column);
+    source := format('select %s from %s t where %s > ($3 ->> ''after'')::bigint and (not ($3 ->> ''in_order'')::boolean or %s <= ($3 ->> ''upto'')::bigint) '
+                     'and (%s or (($3 ->> ''in_order'')::boolean and %s and not %s)) and ($3 ->> ''partition'' = '''' or %s) '
+                     'order by %s limit ($3 ->> ''limit'')::int', names, relation, id_column, id_column, f ->> 'done', f ->> 'open', f ->> 'dead', part, id_column);
     if with_archive then
-        source := format('select * from ((%s) union all (select %s from %s t where %s > $1 and (not $4 or %s <= $2) '
-                         'and ($3 = '''' or %s) order by %s limit $5)) t '
-                         'order by %s limit $5', source, names, layout #>> '{archive,table}', id_column, id_column, part, id_column, id_column);
+        source := format('select * from ((%s) union all (select %s from %s t where %s > ($3 ->> ''after'')::bigint '
+                         'and (not ($3 ->> ''in_order'')::boolean or %s <= ($3 ->> ''upto'')::bigint) '
+                         'and ($3 ->> ''partition'' = '''' or %s) order by %s limit ($3 ->> ''limit'')::int)) t '
+                         'order by %s limit ($3 ->> ''limit'')::int', source, names, layout #>> '{archive,table}', id_column, id_column, part, id_column, id_column);
     end if;
     return format('select %s from (select t.*, bool_or(%s) over (order by %s) as baton_waits from (%s) t) t where not t.baton_waits order by %s',
                   baton_internal.event_sql(relation, layout, f ->> 'attempts'), f ->> 'open', id_column, source, id_column);
 end
 $$;
-comment on function baton_internal.read_statement(int, regclass, jsonb, boolean) is 'statement that reads done events after a position';
+comment on function baton_internal.read_statement(regclass, jsonb, boolean) is 'statement that reads done events after a position';
 
 -- Return the transactions that are writing to a table or one of its partitions, other than this one.
 create function baton_internal.running_writers(relation regclass)
@@ -80,7 +81,7 @@ returns bigint
 language plpgsql volatile
 as $$
 declare
-    relation regclass := format('%I.%I', outbox.schema_name, outbox.table_name)::regclass;
+    relation regclass := baton_internal.adopted_table(outbox);
     id_column text := baton_internal.mapped_column(outbox.layout, 'id');
     state baton_internal.adopted_horizons;
     highest bigint;
@@ -96,7 +97,8 @@ begin
             hint = 'make the id an identity column with cache 1, or read with in_order => false and accept that late events are skipped';
     end if;
     select h.* into state from baton_internal.adopted_horizons h where h.outbox_id = outbox.outbox_id;
-    execute format('select coalesce(max(t.%I), 0) from %s t', id_column, relation) into highest;
+    select r.highest into highest
+      from baton_internal.run_as_owner(relation, format('select coalesce(max(t.%I), 0)::bigint from %s t', id_column, relation)) as r (highest bigint);
     writers := baton_internal.running_writers(relation);
     if not coalesce(state.waiting_for, '{}') && writers then
         state.settled_id := greatest(state.settled_id, state.candidate_id);
@@ -115,8 +117,7 @@ comment on function baton_internal.adopted_horizon(baton.adopted_outboxes) is 'i
 -- Keep a horizon for the next reader, unless another one is keeping his.
 create function baton_internal.save_horizon(outbox_id int, settled_id bigint, candidate_id bigint, waiting_for text[])
 returns void
-language plpgsql volatile security definer
-set search_path = pg_catalog, pg_temp
+language plpgsql volatile
 as $$
 begin
     update baton_internal.adopted_horizons h
@@ -133,8 +134,7 @@ comment on function baton_internal.save_horizon(int, bigint, bigint, text[]) is 
 -- Keep the highest id that was archived, so that readers know when to look there.
 create function baton_internal.note_archived(outbox_id int, archived_id bigint)
 returns void
-language sql volatile security definer
-set search_path = pg_catalog, pg_temp
+language sql volatile
 as $$
     update baton_internal.adopted_horizons h set archived_id = $2 where h.outbox_id = $1 and h.archived_id < $2
 $$;
@@ -169,31 +169,54 @@ language plpgsql volatile
 as $$
 declare
     outbox baton.adopted_outboxes := baton_internal.find_with_offsets(name);
-    offsets text := outbox.layout #>> '{offsets,table}';
-    position_id bigint;
-    horizon bigint;
-    lowest bigint;
-    archived bigint;
 begin
     perform baton_internal.check_offset_call(outbox, consumer_name, partition_key);
     if batch_size is null or batch_size < 1 or in_order is null then
         raise exception 'a batch has at least one event' using errcode = 'invalid_parameter_value';
     end if;
-    execute format('insert into %s (consumer_name, partition_key, last_processed_id) select $1, $2, 0 '
-                   'where not exists (select from %s o where o.consumer_name = $1 and o.partition_key = $2) on conflict do nothing', offsets, offsets)
-      using consumer_name, partition_key;
-    execute format('select o.last_processed_id from %s o where o.consumer_name = $1 and o.partition_key = $2 for update', offsets)
-       into position_id using consumer_name, partition_key;
-    horizon := case when in_order then baton_internal.adopted_horizon(outbox) end;
-    select h.archived_id into archived from baton_internal.adopted_horizons h where h.outbox_id = outbox.outbox_id;
-    execute format('select min(t.%I) from %I.%I t', baton_internal.mapped_column(outbox.layout, 'id'), outbox.schema_name, outbox.table_name) into lowest;
-    return query execute case when outbox.read_all_sql is not null and (position_id < archived or lowest is null or position_id < lowest)
-                              then outbox.read_all_sql else outbox.read_sql end
-        using position_id, horizon, partition_key, in_order, batch_size;
+    return query select e.* from baton_internal.read_rows(outbox.outbox_id, consumer_name, partition_key, batch_size, in_order) e;
 end
 $$;
 comment on function baton.read_consumer_batch(text, text, text, int, boolean) is
     'next done events after a consumer''s own offset, also from the archive; in_order never skips a late one';
+
+-- Read the next done events; called by read_consumer_batch().
+create function baton_internal.read_rows(outbox_id int, consumer_name text, partition_key text, batch_size int, in_order boolean)
+returns setof baton.adopted_event
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    outbox baton.adopted_outboxes := baton_internal.adopted_by_id(outbox_id);
+    relation regclass := baton_internal.adopted_table(outbox);
+    archive regclass := to_regclass(outbox.layout #>> '{archive,table}');
+    offsets regclass := (outbox.layout #>> '{offsets,table}')::regclass;
+    consumer jsonb := jsonb_build_object('consumer', consumer_name, 'partition', partition_key);
+    position_id bigint;
+    lowest bigint;
+    archived bigint;
+    statement text;
+begin
+    perform baton_internal.check_table_grants(relation, '{select}'), baton_internal.check_table_grants(offsets, '{select,insert,update}');
+    perform baton_internal.change_as_owner(offsets, format('insert into %1$s (consumer_name, partition_key, last_processed_id) '
+        'select $3 ->> ''consumer'', $3 ->> ''partition'', 0 where not exists (select from %1$s o where o.consumer_name = $3 ->> ''consumer'' '
+        'and o.partition_key = $3 ->> ''partition'') on conflict do nothing', offsets), arguments => consumer);
+    select r.at into position_id from baton_internal.run_as_owner(offsets, format('select o.last_processed_id::bigint from %s o '
+        'where o.consumer_name = $3 ->> ''consumer'' and o.partition_key = $3 ->> ''partition'' for update', offsets), arguments => consumer) as r (at bigint);
+    consumer := consumer || jsonb_build_object('after', position_id, 'limit', batch_size, 'in_order', in_order,
+                                               'upto', case when in_order then baton_internal.adopted_horizon(outbox) end);
+    select h.archived_id into archived from baton_internal.adopted_horizons h where h.outbox_id = outbox.outbox_id;
+    select r.lowest into lowest from baton_internal.run_as_owner(relation,
+        format('select min(t.%I)::bigint from %s t', baton_internal.mapped_column(outbox.layout, 'id'), relation)) as r (lowest bigint);
+    statement := outbox.read_sql;
+    if outbox.read_all_sql is not null and archive is not null and (position_id < archived or lowest is null or position_id < lowest) then
+        perform baton_internal.check_table_grants(archive, '{select}');
+        statement := outbox.read_all_sql;
+    end if;
+    return query select e.* from baton_internal.adopted_events(outbox, statement, null, consumer) e;
+end
+$$;
+comment on function baton_internal.read_rows(int, text, text, int, boolean) is 'reads done events of an adopted outbox after a consumer''s offset';
 
 -- Refuse a call that names no consumer, or a partition that the outbox does not have.
 create function baton_internal.check_offset_call(outbox baton.adopted_outboxes, consumer_name text, partition_key text)
@@ -227,11 +250,7 @@ begin
     if last_id is null then
         raise exception 'the id of the last processed event is needed' using errcode = 'null_value_not_allowed';
     end if;
-    execute format('insert into %s as o (consumer_name, partition_key, last_processed_id, last_processed_at) values ($1, $2, $3, now()) '
-                   'on conflict (consumer_name, partition_key) do update '
-                   'set last_processed_id = greatest(o.last_processed_id, excluded.last_processed_id), '
-                   'last_processed_at = now() returning o.last_processed_id', outbox.layout #>> '{offsets,table}')
-       into reached using consumer_name, partition_key, last_id;
+    reached := baton_internal.move_offset(outbox.outbox_id, consumer_name, partition_key, last_id, false);
     if reached > last_id then
         raise warning 'consumer "%" is already at %, not moved back to %', consumer_name, reached, last_id
             using hint = 'replay with baton.set_consumer_offset()';
@@ -240,6 +259,33 @@ begin
 end
 $$;
 comment on function baton.advance_consumer_offset(text, text, bigint, text) is 'moves a consumer''s own offset forward';
+
+-- Move a consumer's position and return where it is then; back only when asked.
+create function baton_internal.move_offset(outbox_id int, consumer_name text, partition_key text, last_id bigint, back boolean)
+returns bigint
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    outbox baton.adopted_outboxes := baton_internal.adopted_by_id(outbox_id);
+    offsets regclass := (outbox.layout #>> '{offsets,table}')::regclass;
+    reached bigint;
+begin
+    perform baton_internal.check_table_grants(offsets, '{insert,update}');
+    select r.at into reached from baton_internal.run_as_owner(offsets, format('insert into %s as o (consumer_name, partition_key, last_processed_id, '
+        'last_processed_at) values ($3 ->> ''consumer'', $3 ->> ''partition'', ($3 ->> ''at'')::bigint, now()) '
+        'on conflict (consumer_name, partition_key) do update set last_processed_at = now(), last_processed_id = '
+        'case when ($3 ->> ''back'')::boolean then excluded.last_processed_id else greatest(o.last_processed_id, excluded.last_processed_id) end '
+        'returning o.last_processed_id::bigint', offsets),
+        arguments => jsonb_build_object('consumer', consumer_name, 'partition', partition_key, 'at', last_id, 'back', back)) as r (at bigint);
+    if back then
+        perform baton_internal.alert('consumer_seeked', format('%I.%I', outbox.schema_name, outbox.table_name),
+                            jsonb_build_object('consumer', consumer_name, 'partition_key', partition_key, 'position', last_id));
+    end if;
+    return reached;
+end
+$$;
+comment on function baton_internal.move_offset(int, text, text, bigint, boolean) is 'moves the offset of a consumer of an adopted outbox';
 
 -- Set a consumer's position, back to replay or forward to skip; it next reads the events after that id.
 create function baton.set_consumer_offset(name text, consumer_name text, last_id bigint, partition_key text default '')
@@ -253,18 +299,12 @@ begin
     if last_id is null or last_id < 0 then
         raise exception 'a position is an id of 0 or more' using errcode = 'invalid_parameter_value', hint = '0 replays from the beginning';
     end if;
-    execute format('insert into %s as o (consumer_name, partition_key, last_processed_id, last_processed_at) values ($1, $2, $3, now()) '
-                   'on conflict (consumer_name, partition_key) do update '
-                   'set last_processed_id = excluded.last_processed_id, last_processed_at = now()',
-                   outbox.layout #>> '{offsets,table}') using consumer_name, partition_key, last_id;
-    perform baton_internal.alert('consumer_seeked', format('%I.%I', outbox.schema_name, outbox.table_name),
-                        jsonb_build_object('consumer', consumer_name, 'partition_key', partition_key, 'position', last_id));
+    perform baton_internal.move_offset(outbox.outbox_id, consumer_name, partition_key, last_id, true);
 end
 $$;
 comment on function baton.set_consumer_offset(text, text, bigint, text) is 'replays a consumer from an id, or lets it skip';
 
 select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator,baton_consumer}', '{read_consumer_batch,advance_consumer_offset,
-    find_with_offsets,check_offset_call,adopted_horizon,save_horizon,running_writers}');
+    find_with_offsets,check_offset_call,read_rows,move_offset}');
 select baton_internal.declare_privileges('execute', '{baton_operator,baton_consumer}', '{set_consumer_offset}');
-select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator}', '{note_archived}');
-select baton_internal.declare_privileges('select', '{baton_relay,baton_operator,baton_viewer,baton_consumer}', '{adopted_horizons}');
+select baton_internal.declare_privileges('select', '{baton_relay,baton_operator,baton_viewer}', '{adopted_horizons}');

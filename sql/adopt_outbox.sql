@@ -1,15 +1,24 @@
 -- Adoption: lay a mapping over a preset, hold it against the table, and keep the statements.
 
--- Adopt an existing table as an outbox; it keeps its columns, its state machine and its rules.
+-- Adopt an existing table as an outbox; it keeps its columns, its state machine and its rules. Nothing is deleted unless the mapping asks.
 create function baton.adopt_outbox(table_name text, preset text default null, mapping jsonb default '{}')
 returns text
-language plpgsql
+language sql
+as $$ select baton_internal.adopt_table(baton_internal.table_to_adopt(table_name), preset, mapping) $$;
+comment on function baton.adopt_outbox(text, text, jsonb) is
+    'adopts a table by a preset (detected by its columns) or a mapping; returns its qualified name';
+
+-- Adopt a table for its owner. Runs with baton's rights, and what the table carries is evaluated with the owner's.
+create function baton_internal.adopt_table(relation regclass, preset text, mapping jsonb)
+returns text
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
 as $$
 declare
-    relation regclass := baton_internal.check_adoptable(table_name);
     chosen text := preset;
     layout jsonb := '{}';
 begin
+    perform baton_internal.check_adoptable(relation);
     perform baton_internal.check_mapping(mapping);
     chosen := coalesce(chosen, baton_internal.detect_preset(relation), case when mapping #> '{columns,id}' is not null then 'custom' end);
     if chosen is null then
@@ -24,18 +33,37 @@ begin
                 hint = format('there are: %s, custom', (select string_agg(p.preset, ', ' order by p.preset) from baton.adoption_presets p));
         end if;
     end if;
-    layout := baton_internal.complete_layout(baton_internal.merge_layout(layout, mapping));
+    layout := baton_internal.ask_for_cleanup(baton_internal.complete_layout(baton_internal.merge_layout(layout, mapping)), mapping);
     perform baton_internal.check_states(layout);
     perform baton_internal.check_columns(relation, layout);
     perform baton_internal.adopted_key(relation, baton_internal.mapped_column(layout, 'id'));
     perform baton_internal.check_state_values(relation, layout);
-    perform baton.check_idempotency(relation, layout);
+    perform baton_internal.check_idempotency(relation, layout);
     layout := baton_internal.resolve_companions(relation, layout);
     return baton_internal.save_adopted(relation, chosen, layout);
 end
 $$;
-comment on function baton.adopt_outbox(text, text, jsonb) is
-    'adopts a table by a preset (detected by its columns) or a mapping; returns its qualified name';
+comment on function baton_internal.adopt_table(regclass, text, jsonb) is 'adopts a table; called by adopt_outbox()';
+
+-- Write down which clean-up was asked for: a preset knows the rules of its layout, but rows are deleted or moved to an archive only where the
+-- mapping says so, in its section cleanup or by naming the rule itself.
+create function baton_internal.ask_for_cleanup(layout jsonb, mapping jsonb)
+returns jsonb
+language sql immutable
+as $$
+    select layout || jsonb_build_object('cleanup', jsonb_build_object(
+        'expire', coalesce((mapping #>> '{cleanup,expire}')::boolean, mapping ? 'retention' or coalesce(mapping -> 'columns' ? 'expires_at', false)),
+        'archive', coalesce((mapping #>> '{cleanup,archive}')::boolean, mapping ? 'archive'),
+        'processed_events', coalesce((mapping #>> '{cleanup,processed_events}')::boolean, mapping ? 'processed_events')))
+$$;
+comment on function baton_internal.ask_for_cleanup(jsonb, jsonb) is 'a layout that says which rows may be deleted';
+
+-- Say whether a clean-up was asked for and has a rule.
+create function baton_internal.is_asked(layout jsonb, task text)
+returns boolean
+language sql immutable
+as $$ select coalesce((layout #>> array['cleanup', task])::boolean, false) and (task = 'expire' or layout #>> array[task, 'table'] is not null) $$;
+comment on function baton_internal.is_asked(jsonb, text) is 'true when a layout asks for that clean-up';
 
 -- Fill in what a mapping leaves open.
 create function baton_internal.complete_layout(layout jsonb)
@@ -65,7 +93,7 @@ $$;
 comment on function baton_internal.complete_layout(jsonb) is 'a layout with its defaults';
 
 -- Say where an idempotency key is not guarded by the table itself.
-create function baton.check_idempotency(relation regclass, layout jsonb)
+create function baton_internal.check_idempotency(relation regclass, layout jsonb)
 returns void
 language plpgsql stable
 as $$
@@ -90,7 +118,7 @@ begin
     end if;
 end
 $$;
-comment on function baton.check_idempotency(regclass, jsonb) is 'notices an idempotency key that the table does not keep unique';
+comment on function baton_internal.check_idempotency(regclass, jsonb) is 'notices an idempotency key that the table does not keep unique';
 
 -- Find the companion tables of an outbox in its own schema, making those that it cannot work without.
 create function baton_internal.resolve_companions(relation regclass, layout jsonb)
@@ -113,7 +141,7 @@ begin
         select * into names from baton_internal.parse_table_name(case when given like '{table}%'
             then quote_ident(baton_internal.derived_name('', base, substr(given, 8))) else given end, home);
         companion := to_regclass(format('%I.%I', names.schema_name, names.table_name));
-        if companion is null and part in ('dead', 'archive') then
+        if companion is null and (part = 'dead' or part = 'archive' and baton_internal.is_asked(layout, 'archive')) then
             companion := baton_internal.make_companion(relation, names.schema_name, names.table_name,
                                               case part when 'archive' then baton_internal.mapped_column(layout,
                                                   coalesce(layout #>> '{archive,by}', 'occurred_at')) end);
@@ -123,6 +151,8 @@ begin
         else
             if part in ('dead', 'archive') then
                 perform baton_internal.check_companion(relation, companion);
+            elsif part = 'processed_events' and baton_internal.is_asked(layout, part) then
+                perform baton_internal.check_table_owner(companion, 'let baton clean it up');
             end if;
             layout := jsonb_set(layout, array[part, 'table'], to_jsonb(format('%I.%I', names.schema_name, names.table_name)));
         end if;
@@ -138,34 +168,25 @@ returns regclass
 language plpgsql
 as $$
 begin
-    execute format('create table %I.%I (like %s including defaults including constraints)%s', schema_name, table_name, relation,
-                   coalesce(baton_internal.sql_part(' partition by range (%I)', partition_column), ''));
+    perform baton_internal.change_as_owner(relation, format('create table %I.%I (like %s including defaults including constraints)%s', schema_name, table_name,
+                relation, coalesce(baton_internal.sql_part(' partition by range (%I)', partition_column), '')));
     raise notice 'created table %.%, like %', quote_ident(schema_name), quote_ident(table_name), relation;
     return format('%I.%I', schema_name, table_name)::regclass;
 end
 $$;
 comment on function baton_internal.make_companion(regclass, text, text, text) is 'creates a dead-letter or archive table like its outbox';
 
--- Write the catalog row. Runs with baton's rights, so it looks again whose tables these are.
+-- Write the catalog row.
 create function baton_internal.save_adopted(relation regclass, preset text, layout jsonb)
 returns text
-language plpgsql security definer
-set search_path = pg_catalog, pg_temp
+language plpgsql
 as $$
 declare
     known baton.adopted_outboxes;
     home name;
     base name;
-    companion text;
 begin
     select n.nspname, c.relname into home, base from pg_class c join pg_namespace n on n.oid = c.relnamespace where c.oid = relation;
-    foreach companion in array array_remove(array[relation::text, layout #>> '{dead,table}', layout #>> '{archive,table}'], null) loop
-        if not exists (select from pg_class c join pg_namespace n on n.oid = c.relnamespace
-                        where c.oid = to_regclass(companion) and format('%I.%I', n.nspname, c.relname) = companion
-                          and pg_has_role(baton_internal.caller(), c.relowner, 'usage')) then
-            raise exception 'only the owner of % can adopt it', companion using errcode = 'insufficient_privilege';
-        end if;
-    end loop;
     select a.* into known from baton.adopted_outboxes a where a.schema_name = home and a.table_name = base for update;
     if known.outbox_id is not null and (known.layout, known.preset) is distinct from (save_adopted.layout, save_adopted.preset) then
         raise exception '%.% is already adopted in another way', quote_ident(home), quote_ident(base) using errcode = 'duplicate_object',
@@ -180,16 +201,18 @@ begin
         insert into baton_internal.adopted_horizons (outbox_id) values (known.outbox_id);
     end if;
     update baton.adopted_outboxes a
-       set claim_sql = baton_internal.claim_statement(a.outbox_id, relation, a.layout), ack_sql = baton_internal.ack_statement(a.outbox_id, relation, a.layout),
-           fail_sql = baton_internal.fail_statement(a.outbox_id, relation, a.layout), dead_sql = baton_internal.dead_statement(a.outbox_id, relation, a.layout),
-           replay_sql = baton_internal.replay_statement(a.outbox_id, relation, a.layout), status_sql = baton_internal.status_statement(a.outbox_id, relation, a.layout),
-           unlock_sql = baton_internal.unlock_statement(a.outbox_id, relation, a.layout), expire_sql = baton_internal.expire_statement(a.outbox_id, relation, a.layout),
-           archive_sql = baton_internal.archive_statement(a.outbox_id, relation, a.layout),
-           relay_sql = baton_internal.claim_statement(a.outbox_id, relation, a.layout, true), held_sql = baton_internal.held_statement(a.outbox_id, relation, a.layout),
-           renew_sql = baton_internal.renew_statement(a.outbox_id, relation, a.layout), release_sql = baton_internal.release_statement(a.outbox_id, relation, a.layout),
-           read_sql = baton_internal.read_statement(a.outbox_id, relation, a.layout, false),
-           read_all_sql = baton_internal.read_statement(a.outbox_id, relation, a.layout, true)
+       set claim_sql = baton_internal.claim_statement(relation, a.layout), ack_sql = baton_internal.ack_statement(relation, a.layout),
+           fail_sql = baton_internal.fail_statement(relation, a.layout), dead_sql = baton_internal.dead_statement(relation, a.layout),
+           replay_sql = baton_internal.replay_statement(relation, a.layout), status_sql = baton_internal.status_statement(relation, a.layout),
+           unlock_sql = baton_internal.unlock_statement(relation, a.layout), expire_sql = baton_internal.expire_statement(relation, a.layout),
+           archive_sql = baton_internal.archive_statement(relation, a.layout),
+           relay_sql = baton_internal.claim_statement(relation, a.layout, true), held_sql = baton_internal.held_statement(relation, a.layout),
+           renew_sql = baton_internal.renew_statement(relation, a.layout), release_sql = baton_internal.release_statement(relation, a.layout),
+           read_sql = baton_internal.read_statement(relation, a.layout, false),
+           read_all_sql = baton_internal.read_statement(relation, a.layout, true)
      where a.outbox_id = known.outbox_id;
+    select a.* into known from baton.adopted_outboxes a where a.outbox_id = known.outbox_id;
+    perform baton_internal.change_as_owner(relation, 'select', companions => baton_internal.adopted_companions(known));  -- refuses companions of others
     return format('%I.%I', home, base);
 end
 $$;
@@ -224,5 +247,4 @@ end
 $$;
 comment on function baton_internal.drop_adopted(int) is 'deletes an adoption; used by baton.unadopt_outbox()';
 
-select baton_internal.declare_privileges('execute', '{baton_operator}', '{adopt_outbox,complete_layout,check_idempotency,resolve_companions,
-    make_companion,save_adopted,unadopt_outbox,drop_adopted,derived_name}');
+select baton_internal.declare_privileges('execute', '{baton_operator}', '{adopt_outbox,adopt_table,unadopt_outbox,drop_adopted}');

@@ -32,7 +32,7 @@ as $$
 $$;
 comment on function baton_internal.partitioned_by_time(regclass) is 'true for a table whose monthly partitions baton can keep';
 
--- Attach a partition for a stretch of time. Attaching, unlike creating in place, does not block writers.
+-- Attach a partition for a stretch of time, as the table's owner. Attaching, unlike creating in place, does not block writers.
 create function baton_internal.add_partition(parent regclass, lower timestamptz, upper timestamptz)
 returns regclass
 language plpgsql
@@ -42,24 +42,21 @@ as $$
 declare
     home name;
     base name;
-    owner name;
     child name;
     suffix text := to_char(lower, '"_"YYYYMM');
     copy int := 1;
 begin
-    select n.nspname, c.relname, c.relowner::regrole into home, base, owner
+    select n.nspname, c.relname into home, base
       from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace where c.oid = parent;
     child := baton_internal.derived_name('', base, suffix);
     while to_regclass(format('%I.%I', home, child)) is not null loop
         copy := copy + 1;
         child := baton_internal.derived_name('', base, suffix || '_' || copy);
     end loop;
-    execute format('create table %I.%I (like %s including defaults including constraints including generated including storage)',
-                   home, child, parent);
-    if owner <> current_user then
-        execute format('alter table %I.%I owner to %I', home, child, owner);
-    end if;
-    execute format('alter table %s attach partition %I.%I for values from (%L) to (%L)', parent, home, child, lower, upper);
+    perform baton_internal.change_as_owner(parent, format('create table %I.%I (like %s including defaults including constraints including generated including storage)',
+                                                          home, child, parent));
+    perform baton_internal.change_as_owner(parent, format('alter table %s attach partition %I.%I for values from (%L) to (%L)',
+                                                          parent, home, child, lower, upper));
     return format('%I.%I', home, child)::regclass;
 end
 $$;
@@ -107,13 +104,10 @@ declare
     dropped int := 0;
 begin
     for old in select p.partition from baton_internal.range_partitions(parent) p where p.upper <= horizon loop
-        execute format('drop table %s', old.partition);
+        perform baton_internal.change_as_owner(parent, format('drop table %s', old.partition));
         dropped := dropped + 1;
     end loop;
     return dropped;
 end
 $$;
 comment on function baton_internal.drop_partitions_before(regclass, timestamptz) is 'drops partitions that are older than a time altogether';
-
-select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator}', '{range_partitions,partitioned_by_time,add_partition,
-    ensure_months,drop_partitions_before,derived_name}');

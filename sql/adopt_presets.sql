@@ -96,6 +96,7 @@ union all select 'locks', k, null from unnest('{timeout}'::text[]) k
 union all select 'retention', k, null from unnest('{done_after}'::text[]) k
 union all select 'archive', k, null from unnest('{table,by,after,drop_after,months_ahead}'::text[]) k
 union all select 'partitions', k, null from unnest('{months_ahead}'::text[]) k
+union all select 'cleanup', k, null from unnest('{expire,archive,processed_events}'::text[]) k
 union all select 'routing', k, null from unnest('{separator}'::text[]) k
 union all select 'offsets', k, null from unnest('{table,partition}'::text[]) k
 union all select 'processed_events', k, null from unnest('{table}'::text[]) k;
@@ -154,6 +155,5 @@ as $$
 $$;
 comment on function baton_internal.detect_preset(regclass) is 'name of the built-in layout a table has, or null';
 
-select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator,baton_consumer,baton_viewer}',
-                                '{sql_part,mapped_column,mapped_key,merge_layout,detect_preset}');
+select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator,baton_consumer,baton_viewer}', '{mapped_column}');
 select baton_internal.declare_privileges('select', '{baton_relay,baton_operator,baton_viewer,baton_consumer}', '{adoption_presets,adoption_keys}');

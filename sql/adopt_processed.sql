@@ -71,19 +71,37 @@ end
 $$;
 comment on function baton.mark_processed(uuid, text, text, interval) is 'true when a group sees an event for the first time within the window';
 
--- Delete the marks whose window is over; returns how many.
+-- Write the deletion of a batch of marks whose window is over; $3 holds the batch.
+create function baton_internal.expired_marks_sql(relation regclass)
+returns text
+language sql stable
+as $$
+    select format('delete from %1$s where ctid = any (array(select p.ctid from %1$s p where p.expires_at <= now() '
+                  'limit ($3 ->> ''batch'')::int for update skip locked))', relation)
+$$;
+comment on function baton_internal.expired_marks_sql(regclass) is 'statement that deletes expired marks of processed events';
+
+-- Delete the marks whose window is over, with the caller's own rights; returns how many.
 create function baton.cleanup_processed_events(table_name text default 'processed_events')
 returns bigint
 language plpgsql volatile
 as $$
 declare
     relation regclass := baton_internal.processed_table(table_name);
+    step int := baton.setting('outbox_drain_batch_size');
+    changed bigint;
+    total bigint := 0;
 begin
-    return baton_internal.run_in_steps(format('delete from %1$s where ctid = any (array(select p.ctid from %1$s p where p.expires_at <= now() '
-                                     'limit $1 for update skip locked))', relation), baton.setting('outbox_drain_batch_size')::int);
+    loop
+        execute baton_internal.expired_marks_sql(relation) using null::timestamptz, null::text[], jsonb_build_object('batch', step);
+        get diagnostics changed = row_count;
+        total := total + changed;
+        exit when changed < step;
+    end loop;
+    return total;
 end
 $$;
 comment on function baton.cleanup_processed_events(text) is 'deletes expired marks of processed events';
 
 select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator,baton_consumer}',
-                                '{mark_processed,group_event_id,processed_table,cleanup_processed_events,run_in_steps}');
+                                '{mark_processed,group_event_id,processed_table,cleanup_processed_events,expired_marks_sql}');

@@ -1,7 +1,7 @@
 -- What a relay needs to work an adopted outbox, beside the statements that every worker runs.
 --
--- relay_sql is the claim with two parameters more: $4 keys that wait for an earlier event, $5 the rows that may go
--- although their key waits. held_sql ($1 ids text[] or null, $2 worker) names the rows that make a key wait.
+-- relay_sql is the claim with two values more in $3: keys that wait for an earlier event, and except, the rows that may go
+-- although their key waits. held_sql ($2 ids or null) names the rows that make a key wait.
 --
 -- A layout with a partition key asks for order by key. SKIP LOCKED gives neighbouring rows to different workers, so
 -- such a table has one relay at a time, by lease; tables without are shared.
@@ -25,7 +25,10 @@ comment on function baton_internal.row_key_sql(jsonb) is 'key of a row as SQL';
 create function baton_internal.unheld_sql(layout jsonb, row_id text)
 returns text
 language sql immutable
-as $$ select format('(%1$s is null or %1$s <> all ($4::text[]) or %2$s = any ($5::text[]))', baton_internal.row_key_sql(layout), row_id) $$;
+as $$
+    select format('(%1$s is null or %1$s <> all (array(select jsonb_array_elements_text($3 -> ''keys''))) '
+                  'or %2$s = any (array(select jsonb_array_elements_text($3 -> ''except''))))', baton_internal.row_key_sql(layout), row_id)
+$$;
 comment on function baton_internal.unheld_sql(jsonb, text) is 'condition of rows that no earlier one of their key holds back';
 
 -- Write an event as a relay reads it: payload in its own type, time in microseconds. Routing keys take the topic's
@@ -37,7 +40,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     payload text := baton_internal.role_column(layout, 'payload') ||
-                    case when baton_internal.role_type(relation, layout, 'payload') = 'bytea' then '' else '::text' end;
+                    '::text';
 begin
     return format('e.id, e.event_id, e.tenant_id, e.aggregate_type, e.aggregate_id, e.event_type, e.schema_version, '
                   'coalesce(nullif(array_to_string(e.routing_keys, '',''), ''''), e.topic), e.partition_key, %s as payload, '
@@ -49,55 +52,54 @@ comment on function baton_internal.relay_event_sql(regclass, jsonb) is 'select l
 
 -- Write the rows that make a key wait: those that failed before, and those that another worker has locked. With
 -- ids, those of them that still do.
-create function baton_internal.held_statement(outbox_id int, relation regclass, layout jsonb)
+create function baton_internal.held_statement(relation regclass, layout jsonb)
 returns text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    f jsonb := baton_internal.adopted_fragments(outbox_id, relation, layout);
+    f jsonb := baton_internal.adopted_fragments(relation, layout);
     locked text := coalesce(baton_internal.role_column(layout, 'locked_at') || ' is not null and '
-                            || coalesce(baton_internal.role_column(layout, 'locked_by') || ' is distinct from $2::text', '$2::text is not null'),
-                            '$2::text is null');
+                            || coalesce(baton_internal.role_column(layout, 'locked_by') || ' is distinct from $3 ->> ''worker''', 'true'), 'false');
 begin
     return format('select %s as id, %s as key from %s t where %s and not %s and %s is not null '
-                  'and case when $1::text[] is null then %s > 0 or (%s) else t.%I = any ($1::text[]::%s[]) end',
+                  'and case when $2 is null then %s > 0 or (%s) else t.%I = any ($2::%s[]) end',
                   f ->> 'row_id', baton_internal.row_key_sql(layout), relation, f ->> 'open', f ->> 'dead', baton_internal.row_key_sql(layout),
                   f ->> 'attempts', locked, baton_internal.mapped_column(layout, 'id'), baton_internal.role_type(relation, layout, 'id'));
 end
 $$;
-comment on function baton_internal.held_statement(int, regclass, jsonb) is 'statement that names the rows that make their key wait';
+comment on function baton_internal.held_statement(regclass, jsonb) is 'statement that names the rows that make their key wait';
 
 -- Write the renewal of locks that a worker holds.
-create function baton_internal.renew_statement(outbox_id int, relation regclass, layout jsonb)
+create function baton_internal.renew_statement(relation regclass, layout jsonb)
 returns text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    f jsonb := baton_internal.adopted_fragments(outbox_id, relation, layout);
+    f jsonb := baton_internal.adopted_fragments(relation, layout);
     locked text := baton_internal.role_column(layout, 'locked_at');
 begin
     if locked is null then
         return null;
     end if;
-    return format('update %s t set %I = clock_timestamp() where t.%I = any ($1::text[]::%s[]) and %s is not null and %s and %s returning %s',
+    return format('update %s t set %I = clock_timestamp() where t.%I = any ($2::%s[]) and %s is not null and %s and %s returning %s',
                   relation, layout #>> '{columns,locked_at}', baton_internal.mapped_column(layout, 'id'), baton_internal.role_type(relation, layout, 'id'),
-                  locked, f ->> 'open', baton_internal.fence_sql(layout, '$2'), f ->> 'row_id');
+                  locked, f ->> 'open', baton_internal.fence_sql(layout), f ->> 'row_id');
 end
 $$;
-comment on function baton_internal.renew_statement(int, regclass, jsonb) is 'statement that renews locks';
+comment on function baton_internal.renew_statement(regclass, jsonb) is 'statement that renews locks';
 
 -- Write the release of locks: the rows wait again, and no attempt is counted. Without ids, all that the worker holds.
-create function baton_internal.release_statement(outbox_id int, relation regclass, layout jsonb)
+create function baton_internal.release_statement(relation regclass, layout jsonb)
 returns text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    f jsonb := baton_internal.adopted_fragments(outbox_id, relation, layout);
+    f jsonb := baton_internal.adopted_fragments(relation, layout);
     locked text := baton_internal.role_column(layout, 'locked_at');
-    chosen text := format('t.%I = any ($1::text[]::%s[])', baton_internal.mapped_column(layout, 'id'), baton_internal.role_type(relation, layout, 'id'));
+    chosen text := format('t.%I = any ($2::%s[])', baton_internal.mapped_column(layout, 'id'), baton_internal.role_type(relation, layout, 'id'));
 begin
     if locked is null then
         return null;
@@ -108,11 +110,11 @@ begin
                             baton_internal.sql_part('%I = now()', layout #>> '{columns,updated_at}'),
                             case when layout #> '{states,claimed}' is not null
                                  then format('%I = %s', layout #>> '{columns,status}', baton_internal.state_literal(layout, 'pending')) end),
-                  case when layout -> 'columns' ? 'locked_by' then format('($1::text[] is null or %s)', chosen) else chosen end,
-                  locked, f ->> 'open', baton_internal.fence_sql(layout, '$2'), f ->> 'row_id');
+                  case when layout -> 'columns' ? 'locked_by' then format('($2 is null or %s)', chosen) else chosen end,
+                  locked, f ->> 'open', baton_internal.fence_sql(layout), f ->> 'row_id');
 end
 $$;
-comment on function baton_internal.release_statement(int, regclass, jsonb) is 'statement that gives locked rows back';
+comment on function baton_internal.release_statement(regclass, jsonb) is 'statement that gives locked rows back';
 
 -- Return the name under which a relay locks rows: its own, or a hash of it where the column is too short.
 create function baton_internal.adopted_worker(outbox baton.adopted_outboxes, relay text)

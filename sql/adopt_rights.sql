@@ -72,6 +72,12 @@ declare
     privilege text;
     worker text := baton_internal.caller();
 begin
+    if exists (select from pg_catalog.pg_class c join pg_catalog.pg_roles r on r.rolname = worker
+                where c.oid = relation and c.relrowsecurity and not (r.rolsuper or r.rolbypassrls or pg_has_role(r.oid, c.relowner, 'usage'))) then
+        raise exception 'row-level security of table % applies to %', relation, quote_ident(worker)
+            using errcode = 'insufficient_privilege', detail = 'baton works the table as its owner and would show rows that policies hide',
+                  hint = format('work it as a member of role %s', (select c.relowner::regrole from pg_catalog.pg_class c where c.oid = relation));
+    end if;
     foreach privilege in array needed loop
         if not (case privilege when 'delete' then has_table_privilege(worker, relation, 'delete')
                                else has_any_column_privilege(worker, relation, privilege) end) then
@@ -82,7 +88,7 @@ begin
     end loop;
 end
 $$;
-comment on function baton_internal.check_table_grants(regclass, text[]) is 'raises insufficient_privilege where the caller lacks a privilege on an adopted table';
+comment on function baton_internal.check_table_grants(regclass, text[]) is 'raises insufficient_privilege where the caller lacks a privilege on an adopted table, or has only some of its rows';
 
 -- The same for an inbox; baton's own tables are worked by role alone.
 create function baton_internal.check_inbox_grants(it baton.inboxes, needed text[])

@@ -1,4 +1,4 @@
--- Working an adopted outbox. Everything here runs with the caller's rights on the table.
+-- Working an adopted outbox. The name is looked up by the caller's search path, the work is done by adopt_work.sql.
 --
 -- Where the table has lock columns, a claim is kept in them and outlives the transaction; a crashed
 -- worker's rows are taken by others when its lease is over. Where it has none, a claim is a row lock:
@@ -12,11 +12,7 @@ as $$
 declare
     outbox baton.adopted_outboxes := baton_internal.open_adopted(name);
 begin
-    if batch is null or batch < 1 or lease_seconds is null or lease_seconds < 1 or coalesce(worker, '') = '' then
-        raise exception 'a claim needs a worker''s name, a batch of at least one event and a lease of at least one second'
-            using errcode = 'invalid_parameter_value', hint = 'baton.claim_adopted(''orders'', ''worker-1'', 100, 30)';
-    end if;
-    return query execute outbox.claim_sql using worker, batch, lease_seconds;
+    return query select e.* from baton_internal.claim_rows(outbox.outbox_id, worker, batch, lease_seconds) e;
 end
 $$;
 comment on function baton.claim_adopted(text, text, int, int) is
@@ -29,15 +25,12 @@ language plpgsql volatile
 as $$
 declare
     outbox baton.adopted_outboxes := baton_internal.open_adopted(name);
-    settled text[] := '{}';
-    one text;
+    settled text[];
 begin
     if ids is null or array_position(ids, null) is not null then
         raise exception 'ids to settle must not be null' using errcode = 'null_value_not_allowed';
     end if;
-    for one in execute outbox.ack_sql using ids, worker loop
-        settled := settled || one;
-    end loop;
+    settled := array(select baton_internal.settle_rows(outbox.outbox_id, ids, worker));
     if worker is not null and outbox.keeps_locks and cardinality(settled) < (select count(distinct i) from unnest(ids) i) then
         raise warning 'lease lost: % of % events are no longer held by "%"', (select count(distinct i) from unnest(ids) i) - cardinality(settled),
                       cardinality(ids), worker
@@ -60,7 +53,8 @@ begin
     if id is null or permanent is null then
         raise exception 'a failure needs the event''s id' using errcode = 'null_value_not_allowed';
     end if;
-    execute outbox.fail_sql into failed_id, dead, attempts, due using array[fail_adopted.id], error, permanent, worker;
+    select f.id, f.dead, f.attempts, f.due into failed_id, dead, attempts, due
+      from baton_internal.fail_rows(outbox.outbox_id, array[fail_adopted.id], error, permanent, worker) f;
     if failed_id is null then
         raise exception 'event "%" cannot fail: it is %', left(id, 60),
                         case when worker is not null and outbox.keeps_locks then 'not held by this worker, not there, or already settled'
@@ -75,12 +69,12 @@ comment on function baton.fail_adopted(text, text, text, boolean, text) is 'fail
 create function baton.adopted_dead_letters(name text, max_rows int default 1000)
 returns table (id text, event_id text, tenant_id text, aggregate_type text, aggregate_id text, event_type text, topic text,
                payload jsonb, headers jsonb, occurred_at timestamptz, attempts int, error text)
-language plpgsql stable
+language plpgsql
 as $$
 begin
-    return query execute format('select d.id, d.event_id, d.tenant_id, d.aggregate_type, d.aggregate_id, d.event_type, d.topic, d.payload, '
-                                'd.headers, d.occurred_at, d.attempt - 1, d.error from (%s) d', (baton_internal.open_adopted(name)).dead_sql)
-                 using max_rows;
+    return query select (d.event).id, (d.event).event_id, (d.event).tenant_id, (d.event).aggregate_type, (d.event).aggregate_id, (d.event).event_type,
+                        (d.event).topic, (d.event).payload, (d.event).headers, (d.event).occurred_at, (d.event).attempt - 1, d.error
+                   from baton_internal.dead_rows((baton_internal.open_adopted(name)).outbox_id, max_rows) d;
 end
 $$;
 comment on function baton.adopted_dead_letters(text, int) is 'dead letters of an adopted outbox';
@@ -97,7 +91,7 @@ begin
         raise exception 'ids to replay must not be null' using errcode = 'null_value_not_allowed',
             hint = 'list them with baton.adopted_dead_letters()';
     end if;
-    return query execute outbox.replay_sql using ids;
+    return query select baton_internal.replay_rows(outbox.outbox_id, ids);
 end
 $$;
 comment on function baton.replay_adopted(text, text[]) is 'replays dead letters; each keeps its id';
@@ -117,7 +111,7 @@ begin
         preset := a.preset;
         problem := null;
         begin
-            execute a.status_sql into pending, claimed, lag_seconds, dlq_depth;
+            select c.pending, c.claimed, c.lag_seconds, c.dead into pending, claimed, lag_seconds, dlq_depth from baton_internal.count_rows(a.outbox_id) c;
             lag_seconds := coalesce(lag_seconds, 0);
         exception when undefined_table or undefined_column or insufficient_privilege then
             problem := sqlerrm;

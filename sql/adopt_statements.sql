@@ -1,4 +1,6 @@
--- Statements: what a worker runs, made once at adoption and kept in baton.adopted_outboxes.
+-- Statements: what is run for a worker, made once at adoption and kept in baton.adopted_outboxes. $2 are the ids of rows, in a claim of
+-- those that are not due yet; $3 holds the rest: worker, batch or limit, error, permanent, the leases of workers in seconds, and the
+-- attempts so far of rows whose table does not count them.
 
 -- Write the order in which rows are taken, and with the id after it, the order in which they are given. Taking
 -- goes without the id, so that an index on the order alone is enough and a long backlog need not be sorted.
@@ -28,13 +30,13 @@ comment on function baton_internal.column_list(text[], text) is 'quoted, comma-s
 
 -- Write the claim: row locks that last as long as the transaction, or lock columns that last for the lease. A
 -- relay's claim gives the payload as it is, and leaves out keys that wait for an earlier event.
-create function baton_internal.claim_statement(outbox_id int, relation regclass, layout jsonb, for_relay boolean default false)
+create function baton_internal.claim_statement(relation regclass, layout jsonb, for_relay boolean default false)
 returns text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    f jsonb := baton_internal.adopted_fragments(outbox_id, relation, layout);
+    f jsonb := baton_internal.adopted_fragments(relation, layout);
     key text[] := baton_internal.adopted_key(relation, baton_internal.mapped_column(layout, 'id'));
     event text := baton_internal.event_sql(relation, layout, f ->> 'attempts');
     events text := case when for_relay then baton_internal.relay_event_sql(relation, layout) else event end;
@@ -47,82 +49,68 @@ declare
     held text;
 begin
     if locked is null then
-        return format('select %s from (select t.* from %s t where %s and $1::text is not null and $3::int > 0 order by %s limit $2::int '
+        return format('select %s from (select t.* from %s t where %s order by %s limit ($3 ->> ''batch'')::int '
                       'for update of t skip locked) t%s order by %s', events, relation, due, ordering, widened, given);
     end if;
     held := case when has_claimed then format('%s = %s', baton_internal.role_column(layout, 'status'), baton_internal.state_literal(layout, 'claimed'))
                            || case when for_relay then ' and ' || baton_internal.unheld_sql(layout, f ->> 'row_id') else '' end
                  else due end;
-    return format('with worker as materialized (select baton_internal.note_worker(%s, $1::text, $3::int) as known), '
-                  'stale as (select %s from %s t %s where %s and (select known from worker) order by %s limit $2::int for update of t skip locked), '
-                  'fresh as (select %s from %s t where %s and (select known from worker) order by %s '
-                  'limit greatest($2::int - (select count(*) from stale), 0) for update of t skip locked), '
+    return format('with stale as (select %s from %s t where %s order by %s limit ($3 ->> ''batch'')::int for update of t skip locked), '
+                  'fresh as (select %s from %s t where %s order by %s '
+                  'limit greatest(($3 ->> ''batch'')::int - (select count(*) from stale), 0) for update of t skip locked), '
                   'claimed as (update %s t set %s from (select * from stale union all select * from fresh) p where %s returning t.*) '
                   'select %s from claimed t%s order by %s',
-                  outbox_id, baton_internal.column_list(key, 't'), relation, baton_internal.worker_join(outbox_id, layout),
-                  held || ' and ' || baton_internal.stale_sql(layout), ordering,
+                  baton_internal.column_list(key, 't'), relation, held || ' and ' || baton_internal.stale_sql(layout), ordering,
                   baton_internal.column_list(key, 't'), relation,
                   due || case when has_claimed then '' else ' and ' || locked || ' is null' end, ordering,
                   relation, concat_ws(', ', format('%I = clock_timestamp()', layout #>> '{columns,locked_at}'),
-                                      baton_internal.sql_part('%I = $1::text', layout #>> '{columns,locked_by}'),
+                                      baton_internal.sql_part('%I = $3 ->> ''worker''', layout #>> '{columns,locked_by}'),
                                       baton_internal.sql_part('%I = now()', layout #>> '{columns,updated_at}'),
                                       case when has_claimed then format('%I = %s', layout #>> '{columns,status}',
                                                                         baton_internal.state_literal(layout, 'claimed')) end),
                   baton_internal.key_match(key, 't', 'p'), events, widened, given);
 end
 $$;
-comment on function baton_internal.claim_statement(int, regclass, jsonb, boolean) is 'statement that claims a batch';
-
--- Join the lease of the worker that holds a lock.
-create function baton_internal.worker_join(outbox_id int, layout jsonb)
-returns text
-language sql immutable
-as $$
-    select coalesce(baton_internal.sql_part('left join baton_internal.adopted_workers w on w.outbox_id = %s and w.worker = %s::text',
-                           outbox_id::text, baton_internal.role_column(layout, 'locked_by')),
-                    'cross join (select null::interval as lease) w')
-$$;
-comment on function baton_internal.worker_join(int, jsonb) is 'join that gives a lock''s lease as w.lease';
+comment on function baton_internal.claim_statement(regclass, jsonb, boolean) is 'statement that claims a batch';
 
 -- Write when a lock is stale: its worker's lease is over, or the layout's timeout for a worker unknown to baton.
 create function baton_internal.stale_sql(layout jsonb)
 returns text
 language sql immutable
 as $$
-    select format('%1$s is not null and %1$s < clock_timestamp() - coalesce(w.lease, interval %2$L)',
-                  baton_internal.role_column(layout, 'locked_at'), coalesce(layout #>> '{locks,timeout}', '5 minutes'))
+    select format('%1$s is not null and %1$s < clock_timestamp() - coalesce(%3$s, interval %2$L)',
+                  baton_internal.role_column(layout, 'locked_at'), coalesce(layout #>> '{locks,timeout}', '5 minutes'),
+                  coalesce(baton_internal.sql_part('make_interval(secs => ($3 -> ''leases'' ->> %s::text)::float8)',
+                                                   baton_internal.role_column(layout, 'locked_by')), 'null::interval'))
 $$;
 comment on function baton_internal.stale_sql(jsonb) is 'condition of a stale lock';
 
 -- Write the condition that the row belongs to the worker, where the table knows that.
-create function baton_internal.fence_sql(layout jsonb, parameter text)
+create function baton_internal.fence_sql(layout jsonb)
 returns text
 language sql immutable
 as $$
-    select coalesce(baton_internal.sql_part('(%s::text is null or %s = %s)', parameter, baton_internal.role_column(layout, 'locked_by'), parameter),
-                    format('(%s::text is null or true)', parameter))
+    select coalesce(baton_internal.sql_part('($3 ->> ''worker'' is null or %s = $3 ->> ''worker'')', baton_internal.role_column(layout, 'locked_by')), 'true')
 $$;
-comment on function baton_internal.fence_sql(jsonb, text) is 'condition that a worker still holds a row';
+comment on function baton_internal.fence_sql(jsonb) is 'condition that a worker still holds a row';
 
 -- Write the acknowledgement: the rows are done, or deleted where the layout says so.
-create function baton_internal.ack_statement(outbox_id int, relation regclass, layout jsonb)
+create function baton_internal.ack_statement(relation regclass, layout jsonb)
 returns text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    f jsonb := baton_internal.adopted_fragments(outbox_id, relation, layout);
+    f jsonb := baton_internal.adopted_fragments(relation, layout);
     change text := case when layout #>> '{done,as}' = 'delete' then format('delete from %s t', relation)
                         else format('update %s t set %s', relation, baton_internal.state_assignments(relation, layout, 'done')) end;
 begin
-    return format('with settled as (%s where t.%I = any ($1::text[]::%s[]) and %s and %s returning %s as id, %s as event_type), '
-                  'noted as materialized (select baton_internal.note_settled(%s, array_agg(s.id), array_agg(s.event_type)) from settled s) '
-                  'select s.id from settled s cross join noted',
+    return format('%s where t.%I = any ($2::%s[]) and %s and %s returning %s as id, %s as event_type',
                   change, baton_internal.mapped_column(layout, 'id'), baton_internal.role_type(relation, layout, 'id'), f ->> 'open',
-                  baton_internal.fence_sql(layout, '$2'), f ->> 'row_id', baton_internal.role_text(layout, 'event_type'), outbox_id);
+                  baton_internal.fence_sql(layout), f ->> 'row_id', baton_internal.role_text(layout, 'event_type'));
 end
 $$;
-comment on function baton_internal.ack_statement(int, regclass, jsonb) is 'statement that settles rows';
+comment on function baton_internal.ack_statement(regclass, jsonb) is 'statement that settles rows';
 
 -- Return the columns of a table that can be written when a row moves.
 create function baton_internal.movable_columns(relation regclass)
@@ -136,19 +124,19 @@ $$;
 comment on function baton_internal.movable_columns(regclass) is 'columns to copy when a row moves to a companion table';
 
 -- Write the failure: another try after its backoff, or the end of the row's attempts.
-create function baton_internal.fail_statement(outbox_id int, relation regclass, layout jsonb)
+create function baton_internal.fail_statement(relation regclass, layout jsonb)
 returns text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    f jsonb := baton_internal.adopted_fragments(outbox_id, relation, layout);
+    f jsonb := baton_internal.adopted_fragments(relation, layout);
     key text[] := baton_internal.adopted_key(relation, baton_internal.mapped_column(layout, 'id'));
     next_attempt text := format('(%s + 1)', f ->> 'attempts');
     died text;
 begin
     if layout #>> '{dead,as}' = 'attempts' then  -- a row is dead by its count alone
-        next_attempt := format('case when $3::boolean then greatest(%s + 1, %s%s) else %s + 1 end', f ->> 'attempts', f ->> 'limit',
+        next_attempt := format('case when ($3 ->> ''permanent'')::boolean then greatest(%s + 1, %s%s) else %s + 1 end', f ->> 'attempts', f ->> 'limit',
                                case layout #>> '{attempts,rule}' when 'exceeds' then ' + 1' else '' end, f ->> 'attempts');
     elsif layout #>> '{columns,max_attempts}' is not null and layout #>> '{attempts,rule}' is distinct from 'exceeds' then
         next_attempt := format('least(%s + 1, %s)', f ->> 'attempts', f ->> 'limit');  -- the table may forbid more than its maximum
@@ -159,24 +147,19 @@ begin
                                   baton_internal.state_assignments(relation, layout, 'dead'), baton_internal.key_match(key, 't', 'g'))
         else 'died as (select)' end;
     return format('with target as (select %s, %s as row_id, %s as event_type, %s as attempts, %s as dead, now() + %s as due from %s t '
-                  'where t.%I = any ($1::text[]::%s[]) and %s and %s for update of t), '
-                  '%s, %s, '
-                  'noted as materialized (select baton_internal.note_failed(%s, jsonb_agg(jsonb_build_object(''id'', g.row_id, ''event_type'', g.event_type, '
-                  '''attempts'', g.attempts, ''dead'', g.dead, ''due'', g.due)), $2::text, %s) from target g) '
-                  'select g.row_id as id, g.dead, g.attempts::int as attempts, '
-                  'case when not g.dead then g.due end as due from target g cross join noted',
+                  'where t.%I = any ($2::%s[]) and %s and %s for update of t), %s, %s '
+                  'select g.row_id, g.event_type, g.attempts::int, g.dead, g.due from target g',
                   baton_internal.column_list(key, 't'), f ->> 'row_id', baton_internal.role_text(layout, 'event_type'), next_attempt,
-                  case when layout #>> '{dead,as}' is null then '($3::boolean is null)' else format('($3::boolean or %s)', f ->> 'dies') end,
+                  case when layout #>> '{dead,as}' is null then 'false' else format('(($3 ->> ''permanent'')::boolean or %s)', f ->> 'dies') end,
                   baton_internal.backoff_sql(layout, format('(%s + 1)', f ->> 'attempts')), relation,
-                  baton_internal.mapped_column(layout, 'id'), baton_internal.role_type(relation, layout, 'id'), f ->> 'open', baton_internal.fence_sql(layout, '$4'),
+                  baton_internal.mapped_column(layout, 'id'), baton_internal.role_type(relation, layout, 'id'), f ->> 'open', baton_internal.fence_sql(layout),
                   coalesce(baton_internal.sql_part('retried as (update %s t set %s from target g where %s and %s)', relation::text,
                                           nullif(baton_internal.state_assignments(relation, layout, 'failed'), ''),
                                           case when layout #>> '{dead,as}' = 'attempts' then 'true' else 'not g.dead' end,
-                                          baton_internal.key_match(key, 't', 'g')), 'retried as (select)'), died,
-                  outbox_id, baton_internal.keeps_failures(layout)::text);
+                                          baton_internal.key_match(key, 't', 'g')), 'retried as (select)'), died);
 end
 $$;
-comment on function baton_internal.fail_statement(int, regclass, jsonb) is 'statement that fails rows';
+comment on function baton_internal.fail_statement(regclass, jsonb) is 'statement that fails rows';
 
 -- Write the move of dead rows to their own table, with the last attempt and error in them.
 create function baton_internal.bury_sql(relation regclass, layout jsonb, key text[])
@@ -197,35 +180,34 @@ $$;
 comment on function baton_internal.bury_sql(regclass, jsonb, text[]) is 'part of a fail statement that moves dead rows';
 
 -- Write the list of dead letters.
-create function baton_internal.dead_statement(outbox_id int, relation regclass, layout jsonb)
+create function baton_internal.dead_statement(relation regclass, layout jsonb)
 returns text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    f jsonb := baton_internal.adopted_fragments(outbox_id, relation, layout);
+    f jsonb := baton_internal.adopted_fragments(relation, layout);
     moves boolean := coalesce(layout #>> '{dead,as}' = 'move', false);
-    kept text := format('(select f.error from baton_internal.adopted_failures f where f.outbox_id = %s and f.row_id = %s)', outbox_id, f ->> 'row_id');
 begin
-    return format('select e.*, %s as error from %s t, lateral (select %s) e where %s order by %s limit $1::int',
-                  case when layout -> 'columns' ? 'last_error' then baton_internal.role_text(layout, 'last_error') else kept end,
+    return format('select e.*, %s as error from %s t, lateral (select %s) e where %s order by %s limit ($3 ->> ''limit'')::int',
+                  case when layout -> 'columns' ? 'last_error' then baton_internal.role_text(layout, 'last_error') else 'null::text' end,
                   case when moves then layout #>> '{dead,table}' else relation::text end,
                   baton_internal.event_sql(relation, layout, f ->> 'attempts'),
                   case when moves then 'true' else f ->> 'dead' end, baton_internal.order_sql(layout, true));
 end
 $$;
-comment on function baton_internal.dead_statement(int, regclass, jsonb) is 'statement that lists dead letters';
+comment on function baton_internal.dead_statement(regclass, jsonb) is 'statement that lists dead letters';
 
 -- Write the replay: dead rows become pending again, with their attempts given back.
-create function baton_internal.replay_statement(outbox_id int, relation regclass, layout jsonb)
+create function baton_internal.replay_statement(relation regclass, layout jsonb)
 returns text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    f jsonb := baton_internal.adopted_fragments(outbox_id, relation, layout);
+    f jsonb := baton_internal.adopted_fragments(relation, layout);
     names text[] := baton_internal.movable_columns(relation);
-    chosen text := format('t.%I = any ($1::text[]::%s[])', baton_internal.mapped_column(layout, 'id'), baton_internal.role_type(relation, layout, 'id'));
+    chosen text := format('t.%I = any ($2::%s[])', baton_internal.mapped_column(layout, 'id'), baton_internal.role_type(relation, layout, 'id'));
     back text;
 begin
     if layout #>> '{dead,as}' = 'move' then
@@ -246,20 +228,19 @@ begin
         back := format('replayed as (update %s t set %s where %s and %s returning %s as id)', relation,
                        baton_internal.state_assignments(relation, layout, 'pending'), chosen, f ->> 'dead', f ->> 'row_id');
     end if;
-    return format('with %s, forgotten as materialized (select baton_internal.forget_failures(%s, array_agg(r.id)) from replayed r) '
-                  'select r.id from replayed r cross join forgotten', back, outbox_id);
+    return format('with %s select r.id from replayed r', back);
 end
 $$;
-comment on function baton_internal.replay_statement(int, regclass, jsonb) is 'statement that replays dead letters';
+comment on function baton_internal.replay_statement(regclass, jsonb) is 'statement that replays dead letters';
 
 -- Write the counts: pending, claimed, lag and dead letters.
-create function baton_internal.status_statement(outbox_id int, relation regclass, layout jsonb)
+create function baton_internal.status_statement(relation regclass, layout jsonb)
 returns text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    f jsonb := baton_internal.adopted_fragments(outbox_id, relation, layout);
+    f jsonb := baton_internal.adopted_fragments(relation, layout);
     locked text := coalesce(baton_internal.role_column(layout, 'locked_at') || ' is not null', 'false');
     born text := coalesce(baton_internal.role_column(layout, 'occurred_at'), baton_internal.role_column(layout, 'created_at'), 'null');
     dead text := case when layout #>> '{dead,as}' = 'move' then layout #>> '{dead,table}' else format('%s t where %s', relation, f ->> 'dead') end;
@@ -270,4 +251,4 @@ begin
                   dead, locked, locked, born, relation, f ->> 'open', f ->> 'dead');
 end
 $$;
-comment on function baton_internal.status_statement(int, regclass, jsonb) is 'statement that counts an outbox';
+comment on function baton_internal.status_statement(regclass, jsonb) is 'statement that counts an outbox';

@@ -12,7 +12,7 @@ using relay::milliseconds;
 
 namespace {
 
-// As baton_internal.relay_event_sql() writes them.
+// As baton_internal.claim_rows_for_relay() gives them.
 enum Column {
     id,
     event_id,
@@ -104,8 +104,7 @@ AdoptedTable AdoptedTable::find(Connection& db, const std::string& name) {
         "a.layout -> 'columns' ? 'locked_by', a.layout -> 'columns' ? 'partition_key', "
         "(select format_type(c.atttypid, null) from pg_attribute c where c.attrelid = "
         "to_regclass(format('%I.%I', a.schema_name, a.table_name)) "
-        "and c.attname = baton_internal.mapped_column(a.layout, 'payload')), "
-        "a.relay_sql, a.ack_sql, a.fail_sql, a.held_sql, a.renew_sql, a.release_sql "
+        "and c.attname = baton_internal.mapped_column(a.layout, 'payload')) "
         "from baton_internal.open_adopted($1) a",
         {name});
     AdoptedTable table;
@@ -118,12 +117,6 @@ AdoptedTable AdoptedTable::find(Connection& db, const std::string& name) {
     table.payload_kind_ = type == "json" || type == "jsonb" ? PayloadKind::json
                           : type == "bytea"                 ? PayloadKind::bytes
                                                             : PayloadKind::text;
-    table.claim_sql_ = row.text(0, 6);
-    table.ack_sql_ = row.text(0, 7);
-    table.fail_sql_ = row.text(0, 8);
-    table.held_sql_ = row.text(0, 9);
-    table.renew_sql_ = row.text(0, 10);
-    table.release_sql_ = row.text(0, 11);
     return table;
 }
 
@@ -136,8 +129,9 @@ std::string AdoptedTable::worker_name(Connection& db, const std::string& relay) 
 std::shared_ptr<AdoptedBatch> AdoptedTable::claim(Connection& db, const std::string& worker, int limit,
                                                   milliseconds lease, const Waiting& waiting) const {
     const auto seconds = std::chrono::ceil<std::chrono::seconds>(lease);
-    auto rows = db.query(claim_sql_, {worker, limit, static_cast<long>(seconds.count()),
-                                      array_literal(waiting.keys), array_literal(waiting.except)});
+    auto rows = db.query("select * from baton_internal.claim_rows_for_relay($1, $2, $3, $4, $5, $6)",
+                         {id_, worker, limit, static_cast<long>(seconds.count()), array_literal(waiting.keys),
+                          array_literal(waiting.except)});
     if (rows.empty()) return nullptr;
     return std::make_shared<AdoptedBatch>(std::move(rows), payload_kind_);
 }
@@ -145,13 +139,16 @@ std::shared_ptr<AdoptedBatch> AdoptedTable::claim(Connection& db, const std::str
 std::size_t AdoptedTable::acknowledge(Connection& db, const std::vector<std::string>& ids,
                                       const std::string& worker) const {
     if (ids.empty()) return 0;
-    return missing(db.query(ack_sql_, {array_literal(ids), worker}), ids.size());
+    return missing(
+        db.query("select baton_internal.settle_rows($1, $2, $3)", {id_, array_literal(ids), worker}),
+        ids.size());
 }
 
 std::vector<Failed> AdoptedTable::fail(Connection& db, const std::vector<std::string>& ids,
                                        const std::string& error, bool permanent,
                                        const std::string& worker) const {
-    const auto rows = db.query(fail_sql_, {array_literal(ids), error, permanent, worker});
+    const auto rows = db.query("select id, dead from baton_internal.fail_rows($1, $2, $3, $4, $5)",
+                               {id_, array_literal(ids), error, permanent, worker});
     std::vector<Failed> failed;
     for (int row = 0; row < rows.rows(); ++row) failed.push_back({rows.text(row, 0), rows.boolean(row, 1)});
     return failed;
@@ -160,25 +157,31 @@ std::vector<Failed> AdoptedTable::fail(Connection& db, const std::vector<std::st
 std::size_t AdoptedTable::renew(Connection& db, const std::vector<std::string>& ids,
                                 const std::string& worker) const {
     if (ids.empty()) return 0;
-    return missing(db.query(renew_sql_, {array_literal(ids), worker}), ids.size());
+    return missing(
+        db.query("select baton_internal.renew_rows($1, $2, $3)", {id_, array_literal(ids), worker}),
+        ids.size());
 }
 
 void AdoptedTable::release(Connection& db, const std::vector<std::string>& ids,
                            const std::string& worker) const {
-    if (!ids.empty()) db.query(release_sql_, {array_literal(ids), worker});
+    if (!ids.empty())
+        db.query("select baton_internal.release_rows($1, $2, $3)", {id_, array_literal(ids), worker});
 }
 
 void AdoptedTable::release_all(Connection& db, const std::string& worker) const {
-    if (knows_worker_) db.query(release_sql_, {nullptr, worker});
+    if (knows_worker_)
+        db.query("select baton_internal.release_rows($1, null, $2)", {id_, worker});
 }
 
 std::vector<HeldRow> AdoptedTable::held(Connection& db, const std::string& worker) const {
-    return read_held(db.query(held_sql_, {nullptr, worker}));
+    return read_held(
+        db.query("select id, key from baton_internal.held_rows($1, null, $2)", {id_, worker}));
 }
 
 std::vector<HeldRow> AdoptedTable::still_held(Connection& db, const std::string& worker,
                                               const std::vector<std::string>& ids) const {
-    return read_held(db.query(held_sql_, {array_literal(ids), worker}));
+    return read_held(db.query("select id, key from baton_internal.held_rows($1, $2, $3)",
+                              {id_, array_literal(ids), worker}));
 }
 
 bool is_adopted(Connection& db, const std::string& name) {

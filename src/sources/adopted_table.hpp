@@ -1,6 +1,6 @@
 #pragma once
-// A table that baton adopted, as a relay works it: the statements that its layout came down to
-// (baton.adopted_outboxes), and what they give.
+// A table that baton adopted, as a relay works it: by functions that run the statements of its layout as the
+// table's owner (sql/adopt_work.sql).
 
 #include <string>
 #include <vector>
@@ -76,7 +76,6 @@ class AdoptedTable {
     bool knows_worker_ = false;
     bool has_partition_key_ = false;
     PayloadKind payload_kind_ = PayloadKind::json;
-    std::string claim_sql_, ack_sql_, fail_sql_, held_sql_, renew_sql_, release_sql_;
 };
 
 // True when the name is that of an adopted table. Throws SqlError when there is no such table at all.

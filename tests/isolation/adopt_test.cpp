@@ -57,16 +57,14 @@ TEST_P(Adopted, two_claimers_never_get_the_same_row) {
     insert(rows);
     std::mutex guard;
     std::map<std::string, int> claimed;
-    // Runs the catalog's own statements, prepared, as a relay does.
     auto work = [&](const std::string& worker) {
         Connection db(url_);
-        db.prepare("claim", db.value("select claim_sql from baton.adopted_outboxes"));
-        db.prepare("ack", db.value("select ack_sql from baton.adopted_outboxes"));
         for (;;) {
             Transaction tx(db);
-            const auto ids = first_column(db.run_prepared("claim", {worker, 7, 30}));
+            const auto ids = claim(db, table(), worker, 7);
             if (!ids.empty()) {
-                const auto settled = db.run_prepared("ack", {postgres::array_literal(ids), worker});
+                const auto settled = db.query("select baton.ack_adopted($1, $2, $3)",
+                                              {table().name, postgres::array_literal(ids), worker});
                 EXPECT_EQ(settled.rows(), static_cast<int>(ids.size()));
             }
             tx.commit();

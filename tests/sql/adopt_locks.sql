@@ -60,7 +60,7 @@ begin
 end
 $$;
 
-select is(baton.adopt_outbox('outbox_events'), 'public.outbox_events', 'the printed table is adopted');
+select is(baton.adopt_outbox('outbox_events', mapping => '{"cleanup": {"expire": true, "archive": true, "processed_events": true}}'), 'public.outbox_events', 'the printed table is adopted');
 select is((select (preset, keeps_locks) = ('locks', true) from baton.adopted_outboxes), true, 'its preset is detected by its columns; its claims outlive a transaction');
 select lives_ok($$select fill('outbox_events', 5)$$, 'events are inserted');
 update outbox_events set scheduled_at = now() + interval '1 minute' where payload ->> 'n' = '3';
@@ -126,7 +126,7 @@ select is((select count(*) from outbox_events where payload ->> 'n' = '5'), 1::b
 
 -- the partitioned variant
 set local client_min_messages = notice;
-select is(baton.adopt_outbox('outbox_events_partitioned'), 'public.outbox_events_partitioned', 'the partitioned table is adopted by the same preset');
+select is(baton.adopt_outbox('outbox_events_partitioned', mapping => '{"cleanup": {"expire": true, "archive": true, "processed_events": true}}'), 'public.outbox_events_partitioned', 'the partitioned table is adopted by the same preset');
 set local client_min_messages = warning;
 select is((select affected from baton.run_adopted_maintenance('outbox_events_partitioned') where action = 'partitions_created'), 3::bigint, 'this month and two ahead get their partitions');
 select is((select affected from baton.run_adopted_maintenance('outbox_events_partitioned') where action = 'partitions_created'), 0::bigint, 'once');

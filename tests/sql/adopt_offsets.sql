@@ -25,7 +25,7 @@ create table consumer_offsets (
     last_processed_at timestamptz not null default now(),
     primary key (consumer_name, partition_key)
 );
-select lives_ok($$select baton.adopt_outbox('outbox_messages')$$, 'the outbox is adopted with its offsets');
+select lives_ok($$select baton.adopt_outbox('outbox_messages', mapping => '{"cleanup": {"expire": true, "archive": true, "processed_events": true}}')$$, 'the outbox is adopted with its offsets');
 insert into outbox_messages (tenant_id, aggregate_type, aggregate_id, event_type, payload, processed_at)
 select 1 + n % 2, 'Order', n, 'e', jsonb_build_object('n', n), case when n <> 4 then now() end from generate_series(1, 6) n;
 
@@ -71,7 +71,7 @@ select results_eq($$select id from baton.read_consumer_batch('outbox_messages', 
 
 -- parts by hash
 select lives_ok($$select baton.unadopt_outbox('outbox_messages')$$, 'the adoption ends');
-select lives_ok($$select baton.adopt_outbox('outbox_messages', mapping => '{"offsets": {"partition": "hash"}}')$$, 'and begins with parts by hash');
+select lives_ok($$select baton.adopt_outbox('outbox_messages', mapping => '{"offsets": {"partition": "hash"}, "cleanup": {"archive": true}}')$$, 'and begins with parts by hash');
 select bag_eq($$select id from generate_series(0, 2) i, lateral baton.read_consumer_batch('outbox_messages', 'hashed', i || '/3')$$,
               $$values ('1'), ('2'), ('3'), ('4'), ('5'), ('6')$$, 'every event is in exactly one part');
 select throws_ok($$select * from baton.read_consumer_batch('outbox_messages', 'hashed', '3/3')$$, '22023', null, 'a part that is none is refused');

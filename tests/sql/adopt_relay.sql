@@ -14,42 +14,36 @@ select baton.adopt_outbox('jobs', mapping => '{
 insert into jobs (id, key, body) select n, 'k' || n % 2, jsonb_build_object('n', n) from generate_series(1, 6) n;
 insert into jobs (id, key, body) values (7, null, '{"n": 7}');
 
--- Run a statement of the catalog and return the first column of its rows.
-create function run(which text, variadic parameters text[]) returns setof text language plpgsql as $$
-declare
-    statement text := (select to_jsonb(a) ->> which from baton.adopted_outboxes a where a.table_name = 'jobs');
-    line record;
-begin
-    if which = 'relay_sql' then
-        for line in execute statement using parameters[1], parameters[2]::int, 30, parameters[3]::text[], parameters[4]::text[] loop
-            return next line.id;
-        end loop;
-    else
-        for line in execute statement using parameters[1]::text[], parameters[2] loop
-            return next line.id;
-        end loop;
-    end if;
-end
+-- Do what a relay does, and return the ids.
+create function run(which text, variadic parameters text[]) returns setof text language sql as $$
+    select c.id from baton.adopted_outboxes a, baton_internal.claim_rows_for_relay(a.outbox_id, parameters[1], parameters[2]::int, 30, parameters[3]::text[], parameters[4]::text[]) c
+     where a.table_name = 'jobs' and which = 'claim'
+    union all
+    select baton_internal.release_rows(a.outbox_id, parameters[1]::text[], parameters[2]) from baton.adopted_outboxes a where a.table_name = 'jobs' and which = 'release'
+    union all
+    select baton_internal.renew_rows(a.outbox_id, parameters[1]::text[], parameters[2]) from baton.adopted_outboxes a where a.table_name = 'jobs' and which = 'renew'
+    union all
+    select h.id from baton.adopted_outboxes a, baton_internal.held_rows(a.outbox_id, parameters[1]::text[], parameters[2]) h where a.table_name = 'jobs' and which = 'held'
 $$;
 
-select results_eq($$select run('relay_sql', 'w', '10', '{k1}', '{}')$$, $$values ('2'), ('4'), ('6'), ('7')$$,
+select results_eq($$select run('claim', 'w', '10', '{k1}', '{}')$$, $$values ('2'), ('4'), ('6'), ('7')$$,
                   'a claim leaves out the keys that wait, and never a row without key');
-select results_eq($$select run('relay_sql', 'w', '10', '{k1}', '{3}')$$, $$values ('3')$$, 'apart from the row that the others wait for');
+select results_eq($$select run('claim', 'w', '10', '{k1}', '{3}')$$, $$values ('3')$$, 'apart from the row that the others wait for');
 select is((select string_agg(id::text, ' ' order by id) from jobs where taker = 'w'), '2 3 4 6 7', 'what was claimed is locked');
-select results_eq($$select run('release_sql', '{6,7}', 'w')$$, $$values ('6'), ('7')$$, 'rows are given back');
+select results_eq($$select run('release', '{6,7}', 'w')$$, $$values ('6'), ('7')$$, 'rows are given back');
 select is((select (tries, error, taken, taker, state) is not distinct from (0, null::text, null::timestamptz, null::varchar, 'new') from jobs where id = 6),
           true, 'as they were, without an attempt');
-select is_empty($$select run('release_sql', '{2}', 'other')$$, 'not by another worker');
+select is_empty($$select run('release', '{2}', 'other')$$, 'not by another worker');
 update jobs set taken = now() - interval '10 minutes' where id in (2, 3);
-select results_eq($$select run('renew_sql', '{2,3,6}', 'w')$$, $$values ('2'), ('3')$$, 'locks are renewed where they are still held');
-select is_empty($$select run('renew_sql', '{2}', 'other')$$, 'by their worker alone');
-select set_eq($$select run('relay_sql', 'other', '10', '{}', '{}')$$, $$values ('1'), ('5'), ('6'), ('7')$$, 'and are not stale then');
-select set_eq($$select run('held_sql', null, 'w')$$, $$values ('1'), ('5'), ('6')$$, 'rows that another worker holds make their keys wait');
+select results_eq($$select run('renew', '{2,3,6}', 'w')$$, $$values ('2'), ('3')$$, 'locks are renewed where they are still held');
+select is_empty($$select run('renew', '{2}', 'other')$$, 'by their worker alone');
+select set_eq($$select run('claim', 'other', '10', '{}', '{}')$$, $$values ('1'), ('5'), ('6'), ('7')$$, 'and are not stale then');
+select set_eq($$select run('held', null, 'w')$$, $$values ('1'), ('5'), ('6')$$, 'rows that another worker holds make their keys wait');
 select lives_ok($$select baton.ack_adopted('jobs', '{1,6}', 'other')$$, 'one of them');
 select lives_ok($$select baton.fail_adopted('jobs', '5', 'no', false, 'other')$$, 'is settled, another fails');
-select set_eq($$select run('held_sql', null, 'w')$$, $$values ('5')$$, 'a failed row makes its key wait');
-select set_eq($$select run('held_sql', '{1,5,3}', 'w')$$, $$values ('5'), ('3')$$, 'of given rows, those that are not settled');
-select set_eq($$select run('release_sql', null, 'w')$$, $$values ('2'), ('3'), ('4')$$, 'a worker gives back all that it holds');
+select set_eq($$select run('held', null, 'w')$$, $$values ('5')$$, 'a failed row makes its key wait');
+select set_eq($$select run('held', '{1,5,3}', 'w')$$, $$values ('5'), ('3')$$, 'of given rows, those that are not settled');
+select set_eq($$select run('release', null, 'w')$$, $$values ('2'), ('3'), ('4')$$, 'a worker gives back all that it holds');
 
 -- names that do not fit
 select is((select baton_internal.adopted_worker(a, 'short') from baton.adopted_outboxes a where a.table_name = 'jobs'), 'short', 'a name that fits is kept');
@@ -84,10 +78,10 @@ grant adopt_relay_member to current_user;
 grant select, update on jobs to adopt_relay_member;
 grant select on outbox to adopt_relay_member;
 set local role adopt_relay_member;
-select set_eq($$select run('relay_sql', 'r', '10', '{}', '{}')$$, $$values ('2'), ('3'), ('4'), ('5')$$, 'the relay''s role claims');
-select set_eq($$select run('renew_sql', '{2}', 'r')$$, $$values ('2')$$, 'renews');
-select set_eq($$select run('release_sql', '{3}', 'r')$$, $$values ('3')$$, 'gives back');
-select set_eq($$select run('held_sql', null, 'r')$$, $$values ('5')$$, 'looks');
+select set_eq($$select run('claim', 'r', '10', '{}', '{}')$$, $$values ('2'), ('3'), ('4'), ('5')$$, 'the relay''s role claims');
+select set_eq($$select run('renew', '{2}', 'r')$$, $$values ('2')$$, 'renews');
+select set_eq($$select run('release', '{3}', 'r')$$, $$values ('3')$$, 'gives back');
+select set_eq($$select run('held', null, 'r')$$, $$values ('5')$$, 'looks');
 select lives_ok($$select baton.ack_adopted('jobs', '{2}', 'r')$$, 'settles');
 select lives_ok($$select baton_internal.keep_adopted(id, 4) from outbox$$, 'and owns');
 reset role;

@@ -31,7 +31,7 @@ create table if not exists processed_events (
 create index idx_processed_events_consumer on processed_events (consumer_group);
 create index idx_processed_events_expires on processed_events (expires_at);
 
-select is(baton.adopt_outbox('outbox'), 'public.outbox', 'the printed table is adopted');
+select is(baton.adopt_outbox('outbox', mapping => '{"cleanup": {"expire": true, "archive": true, "processed_events": true}}'), 'public.outbox', 'the printed table is adopted');
 select is((select preset from baton.adopted_outboxes), 'status', 'its preset is detected by its columns');
 
 -- claim
@@ -92,7 +92,7 @@ select is((select count(*) from baton_internal.adopted_failures), 0::bigint, 'no
 select lives_ok($$select baton.unadopt_outbox('outbox')$$, 'the adoption ends');
 select throws_ok($$select baton.adopt_outbox('outbox', mapping => '{"states": {"dead": "dead"}}')$$, '22023', null,
                  'a state that the table would refuse is refused at adoption');
-select lives_ok($$select baton.adopt_outbox('outbox', mapping => '{"attempts": {"rule": "exceeds"}, "backoff": {"kind": "none"}}')$$,
+select lives_ok($$select baton.adopt_outbox('outbox', mapping => '{"attempts": {"rule": "exceeds"}, "backoff": {"kind": "none"}, "cleanup": {"processed_events": true}}')$$,
                 'what the layout leaves open can be chosen');
 select is((select array_agg(f.dead order by n) from generate_series(1, 6) n, lateral baton.fail_adopted('outbox', '00000000-0000-7000-8000-000000000002', 'x' || n) f),
           '{f,f,f,f,f,t}'::boolean[], 'five retries after the first attempt, when the count must exceed max_retries');
