@@ -128,6 +128,7 @@ begin
     perform baton_internal.begin_era(outbox.outbox_id, 1, outbox.relation);
     perform baton_internal.add_partition(outbox), baton_internal.add_partition(outbox);
     update baton_internal.outbox_partitions p set state = case p.first_id when 1 then 'open' else 'ahead' end where p.outbox_id = outbox.outbox_id;
+    perform baton_internal.make_append_only(outbox.relation, outbox.outbox_id);
     execute format('create trigger baton_doorbell after insert on %s for each statement execute function baton_internal.ring_doorbell()', full_name);
     perform baton_internal.guard_outbox(outbox);
     perform baton_internal.grant_outbox(outbox);
@@ -152,6 +153,7 @@ begin
       from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace where c.oid = outbox.relation;
     partition_name := format('%I.%I', place.schema_name, baton_internal.derived_name(place.table_name, '_p' || first / width + 1));
     execute format('create table %s (like %s including all excluding identity)', partition_name, outbox.relation);
+    perform baton_internal.make_append_only(partition_name::regclass, outbox.outbox_id);
     execute format('alter table %s attach partition %s for values from (%s) to (%s)',
                    outbox.relation, partition_name, first, (first / width + 1) * width);
     insert into baton_internal.outbox_partitions (outbox_id, first_id, end_id, relation)
