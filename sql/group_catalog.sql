@@ -254,4 +254,6 @@ as $$ select (coalesce(hashtextextended(key, 0), id) & 63)::int $$;
 comment on function baton_internal.lane(text, bigint) is 'the lane, 0 to 63, in which an event travels';
 
 select baton_internal.declare_privileges('select', '{baton_operator,baton_viewer,baton_relay}',
-    '{consumer_groups,windows,group_positions,pieces,parked,consumers}');
+    '{consumer_groups,windows,group_positions,pieces,consumers}');
+-- Parked events hold payloads of every tenant; viewers have the view baton.dead_letters.
+select baton_internal.declare_privileges('select', '{baton_operator,baton_relay}', '{parked}');

@@ -64,6 +64,8 @@ select become('viewer');
 select lives_ok($$ select * from baton.outbox_status() $$, 'a viewer looks at outboxes');
 select lives_ok($$ select * from baton.group_lag $$, 'at lag');
 select is((select count(*)::int from baton.dead_letters), 1, 'at dead letters');
+select throws_ok($$ select * from baton_internal.parked $$, '42501', null, 'not at every tenant''s in the table behind');
+select throws_ok($$ select * from baton.audit_trail $$, '42501', null, 'nor at what was discarded of others');
 select throws_ok($$ select * from baton.poll_outbox('g', 'v') $$, '42501', null, 'but takes nothing');
 select throws_ok($$ select baton.discard_dead_letters(array(select id from baton.dead_letters), 'no') $$, '42501', null, 'and does nothing');
 select throws_ok($$ select baton.set_setting('outbox_enabled', 'off') $$, '42501', null, 'nor switches anything');
