@@ -96,6 +96,20 @@ end
 $$;
 comment on function baton_internal.note_known_partitions(baton.outboxes) is 'marks new partitions as ahead once every writer knows them';
 
+-- The highest id in a partition, null when it is empty.
+create function baton_internal.highest_id(part baton_internal.outbox_partitions)
+returns bigint
+language plpgsql volatile
+as $$
+declare
+    highest bigint;
+begin
+    execute format('select max(id) from %s', part.relation) into highest;
+    return highest;
+end
+$$;
+comment on function baton_internal.highest_id(baton_internal.outbox_partitions) is 'highest id in a partition';
+
 -- Begin the next partition when the current one is old or large enough: the sequence moves to its first id, at once for everybody.
 -- A quiet log is left too, so that what it holds can go; only an empty partition stays.
 create function baton_internal.rotate_outbox(outbox baton.outboxes)
@@ -104,15 +118,19 @@ language plpgsql
 as $$
 declare
     here constant baton_internal.outbox_partitions := baton_internal.note_place(outbox);
+    coming baton_internal.outbox_partitions;
+    highest constant bigint := baton_internal.highest_id(here);  -- read before the sequence
     next_value bigint;
 begin
     perform baton_internal.check_sequence(outbox.relation), baton_internal.note_known_partitions(outbox);
     next_value := baton_internal.next_id(outbox.relation);
-    if next_value > here.first_id
-       and (here.since + outbox.partition_interval <= clock_timestamp() or pg_table_size(here.relation) >= outbox.partition_bytes)
-       and exists (select from baton_internal.outbox_partitions p
-                    where p.outbox_id = outbox.outbox_id and p.first_id = here.end_id and p.state = 'ahead') then
-        perform setval(pg_get_serial_sequence(outbox.relation::text, 'id'), here.end_id, false);
+    select * into coming from baton_internal.outbox_partitions p
+     where p.outbox_id = outbox.outbox_id and p.first_id = here.end_id and p.state = 'ahead';
+    if found and next_value > here.first_id
+       and (here.since + outbox.partition_interval <= clock_timestamp() or pg_table_size(here.relation) >= outbox.partition_bytes
+            or highest >= next_value) then  -- an id that was not drawn: publishers would come upon it
+        perform setval(pg_get_serial_sequence(outbox.relation::text, 'id'),
+                       greatest(coming.first_id, baton_internal.highest_id(coming) + 1), false);
         update baton_internal.outbox_partitions p set last_id = next_value - 1
          where p.outbox_id = outbox.outbox_id and p.first_id = here.first_id;
         perform baton_internal.note_place(outbox);

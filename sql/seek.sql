@@ -1,7 +1,7 @@
 -- Seeking: put a group at another place of its log.
 
 -- Move a group: to after an id, to the first event of a time, to the beginning or the end. Without any of them: to the end.
--- Leases are released; events parked beyond the new place are forgotten, because they come again from the log.
+-- Leases are released; events parked beyond the new place are forgotten, because they come again from the log, as far as the log has them.
 create function baton.seek_offset(group_name text, consumer_id text, new_offset bigint default null, to_time timestamptz default null,
                                   place text default null)
 returns void
@@ -22,6 +22,7 @@ begin
     to_end := coalesce(place = 'end', num_nonnulls(new_offset, to_time, place) = 0);
     select * into outbox from baton.outboxes o where o.outbox_id = g.outbox_id;
     perform baton_internal.verify_era(outbox.relation);
+    execute format('lock table only %s in access share mode', outbox.relation);  -- what the log has now, it has until the end
     perform baton_internal.lock_position(g.group_id);
     -- a relay that owns the group must not move the position from where it was
     update baton_internal.group_positions p set owner = null, owned_until = null, owner_epoch = p.owner_epoch + 1
@@ -34,7 +35,9 @@ begin
     end if;
 
     delete from baton_internal.pieces p where p.group_id = g.group_id;
-    delete from baton_internal.parked p where p.group_id = g.group_id and not to_end and p.id > after_id and p.state <> 'dead';
+    delete from baton_internal.parked p where p.group_id = g.group_id and not to_end and p.id > after_id and p.state <> 'dead'
+       and p.id >= (select min(x.first_id) from baton_internal.outbox_partitions x
+                     where x.outbox_id = outbox.outbox_id and x.state in ('open', 'left'));
     update baton_internal.parked p set lease_token = null, consumer_id = null, leased_until = null where p.group_id = g.group_id;
     if to_end then
         update baton_internal.group_positions p

@@ -53,9 +53,12 @@ select count(*) from baton.poll_outbox('slow', 'c') union all select count(*) fr
 select time_passes('121 minutes');
 call baton.run_maintenance('events');
 select is((select count(*)::int from events where id in (select id from failing)), 0, 'the log has it no more');
+select baton.seek_offset('slow', 'c', place => 'beginning');
 update baton_internal.parked set due_at = now() - interval '1 second';
-select is((select payload ->> 'keep' from baton.poll_outbox('slow', 'c')), 'me', 'but it is delivered all the same');
-select is((select baton.commit_offset('slow', 'c', id) from failing), true, 'and settled');
+create temporary table polled as select id, payload, lease_token from baton.poll_outbox('slow', 'c');
+select is((select payload ->> 'keep' from polled where id in (select id from failing)), 'me', 'but it is delivered all the same, even after a seek to before it');
+select is((select baton.commit_offset('slow', 'c', f.id, p.lease_token) from failing f join polled p using (id)), true, 'and settled');
+select baton.commit_offset('slow', 'c', max(id), (array_agg(lease_token))[1]) from polled where id not in (select id from failing) having count(*) > 0;
 
 -- archive
 select baton.alter_outbox('events', archive_for => '10 hours');
@@ -140,6 +143,48 @@ call baton.run_maintenance('troubled');
 reset client_min_messages;
 select matches((select maintenance_error from baton.outboxes where relation = 'troubled'::regclass), '^55000', 'a sequence that was moved back is refused');
 select baton.drop_outbox('troubled');
+
+-- ids that somebody made up (overriding system value): such an event is refused, or delivered as any other
+select baton.create_outbox('own', partition_interval => '1 hour', retention => '2 hours'), baton.create_consumer_group('owns', 'own', 'earliest');
+create table accepted (id bigint);
+create function insert_as(wanted bigint) returns void language plpgsql as $$
+begin
+    insert into own (id, event_type) overriding system value values (wanted, 'own');
+    insert into accepted values (wanted);
+exception when others then
+    raise notice 'refused: %', sqlerrm;
+end $$;
+create function read_own() returns bigint[] language plpgsql as $$
+declare
+    got bigint[];
+    token uuid;
+begin
+    select array_agg(p.id order by p.id), (array_agg(p.lease_token))[1] into got, token from baton.poll_outbox('owns', 'c', 1000) p where p.event_type = 'own';
+    perform baton.commit_offset('owns', 'c', max(q.upto_id), token) from baton_internal.pieces q where q.lease_token = token;
+    return got;
+end $$;
+insert into own (event_type) select 'own' from generate_series(1, 10);
+select is(read_own(), array(select generate_series(1, 10))::bigint[], 'the log is read');
+select insert_as(-1);
+select insert_as(0);
+select is((select count(*)::int from accepted), 0, 'an id that no partition takes is refused');
+select insert_as(15);
+select is(read_own(), (select array_agg(id) from accepted), 'one ahead of the sequence is delivered');
+call baton.run_maintenance('own');
+insert into own (event_type) select 'own' from generate_series(1, 10);
+select is(cardinality(read_own()), 10, 'and publishers do not come upon it, once maintenance has been there');
+select time_passes('121 minutes');
+select insert_as(3 + max(id)) from own;
+select insert_as(17);
+select is(read_own(), (select array_agg(id order by id) from accepted where id <> 15), 'one behind the log is delivered');
+truncate accepted;
+select insert_as(19);
+call baton.run_maintenance('own');
+call baton.run_maintenance('own');
+select is((select array_agg(id) from own where id = 19), (select array_agg(id) from accepted), 'its partition stays until it is read');
+select is(read_own(), (select array_agg(id) from accepted), 'and it is');
+call baton.run_maintenance('own');
+select is((select min(id) > 1000 from own), true, 'then the partition goes');
 
 -- by size
 select baton.create_outbox('big', partition_interval => null, partition_bytes => 100000);
