@@ -11,8 +11,15 @@ namespace {
 
 constexpr unsigned max_parts = 255;
 
-std::uint64_t ticket_of(std::uint64_t work, std::uint32_t slot, std::size_t part) {
-    return (work << 32) | (static_cast<std::uint64_t>(slot) << 8) | part;
+// A ticket has room for the low half of a batch's number, a place in it, and a message's number.
+std::uint64_t ticket_of(Ref ref, std::size_t part) {
+    return (ref.work << 32) | (static_cast<std::uint64_t>(ref.slot) << 8) | part;
+}
+
+// The event of a ticket. The upper half of its batch's number is that which makes it no older than `oldest`.
+Ref ref_of(std::uint64_t ticket, std::uint64_t oldest) {
+    const auto later = static_cast<std::uint32_t>((ticket >> 32) - oldest);
+    return {oldest + later, static_cast<std::uint32_t>(ticket >> 8 & 0xffffff)};
 }
 
 }  // namespace
@@ -39,6 +46,7 @@ Dispatcher::Dispatcher(Sink& sink, Checkpoint& checkpoint, Transformer transform
 void Dispatcher::add(BatchPtr batch) {
     Work work;
     work.slots.resize(batch->events.size());
+    if (next_work_ == 0) next_work_ = batch->number;  // they count on from there
     work.sequence = next_work_++;
     bytes_ += batch->bytes;
     work.batch = std::move(batch);
@@ -212,7 +220,7 @@ std::string Dispatcher::render(Ref ref) {
         if (max_message_bytes_ > 0 && outgoing_[i].body.size() > max_message_bytes_)
             error = "the message has " + std::to_string(outgoing_[i].body.size()) +
                     " bytes, the sink takes at most " + std::to_string(max_message_bytes_);
-        outgoing_[i].ticket = ticket_of(ref.work, ref.slot, part);
+        outgoing_[i].ticket = ticket_of(ref, part);
         outgoing_[i].event = &event(ref);
         if (kept != i) std::swap(outgoing_[kept], outgoing_[i]);
         ++kept;
@@ -249,7 +257,7 @@ void Dispatcher::send() {
 }
 
 void Dispatcher::take(const Delivery& delivery, Time now) {
-    const Ref ref{delivery.ticket >> 32, static_cast<std::uint32_t>(delivery.ticket >> 8 & 0xffffff)};
+    const Ref ref = ref_of(delivery.ticket, works_.front().sequence);
     const std::size_t part = delivery.ticket & 0xff;
     Slot& it = slot(ref);
     --in_flight_;
@@ -270,9 +278,9 @@ void Dispatcher::take(const Delivery& delivery, Time now) {
 
 void Dispatcher::note_failure(Slot& it, const Delivery& delivery, Time now) {
     const bool rejected = delivery.verdict == Verdict::rejected;
-    const Fault fault = delivery.verdict == Verdict::shut                      ? Fault::destination
+    const Fault fault = delivery.verdict == Verdict::shut                  ? Fault::destination
                         : rejected && policy_.on_poison != OnPoison::retry ? Fault::event
-                                                                               : Fault::moment;
+                                                                           : Fault::moment;
     if (!it.fault || *it.fault <= fault) {
         it.fault = fault;
         it.refusal = std::make_unique<Refusal>(Refusal{delivery.error, delivery.retry_after});

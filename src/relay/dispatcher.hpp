@@ -2,7 +2,8 @@
 // Carries batches through a sink: sends in order of keys, keeps a bounded number in flight, tries again what
 // failed for now, and settles each batch from its beginning.
 //
-// Keys.      While nothing fails and the sink keeps order by itself, messages are sent as they come. Otherwise
+// Keys.      While nothing fails and the sink keeps order by itself, messages are sent as they come.
+// Otherwise
 //            the messages of one key wait in a lane: one flies at a time (or several, where the sink lets a
 //            failure take the later ones with it), and a failed one goes first again.
 // Blame.     What becomes of an event whose messages came back is ruled by relay/blame.hpp, a table of whose
@@ -117,8 +118,8 @@ class Dispatcher {
         std::optional<Fault> fault;         // why one of its messages came back
         std::uint64_t delivered_parts = 0;  // a bit for each message that need not be sent again
         Record record;
-        std::string storage;                // of a body that is not the payload itself
-        std::unique_ptr<Refusal> refusal;   // what the sink said last
+        std::string storage;               // of a body that is not the payload itself
+        std::unique_ptr<Refusal> refusal;  // what the sink said last
     };
     struct Work {
         BatchPtr batch;
@@ -182,8 +183,8 @@ class Dispatcher {
     bool sending_ = true;
 
     std::deque<Work> works_;
-    std::uint64_t next_work_ = 1;
-    std::size_t cursor_ = 0;  // the work from which events are taken next, an index into works_
+    std::uint64_t next_work_ = 0;  // the number of the next batch, once there was one
+    std::size_t cursor_ = 0;       // the work from which events are taken next, an index into works_
     std::size_t cursor_slot_ = 0;
     Lanes lanes_;
     ByName<Hold> held_;

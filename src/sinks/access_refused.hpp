@@ -1,6 +1,6 @@
 #pragma once
-// The server is there and does not let us in, or has no such place: its connection is of no use until somebody
-// mends login, rights or settings.
+// The server is there and does not let us in, or has no such place: its connection is of no use until
+// somebody mends login, rights or settings.
 
 #include "baton/error.hpp"
 #include "relay/io.hpp"

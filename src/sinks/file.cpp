@@ -70,7 +70,12 @@ class LogFile {
         struct stat status {};
         ::fstat(fd_, &status);
         size_ = static_cast<std::uint64_t>(status.st_size);
-        repair();
+        try {
+            repair();
+        } catch (...) {
+            ::close(fd_);
+            throw;
+        }
     }
     ~LogFile() { ::close(fd_); }
     LogFile(const LogFile&) = delete;
@@ -148,9 +153,10 @@ class FileSink final : public relay::Sink {
 
     void send(std::span<const Message> messages) override {
         for (const auto& message : messages) append_json_line_of(buffer_, message);
-        // After a failure nothing is written until that is known: no later message may overtake.
+        // After a failure nothing is written until that is known: no later message may overtake. The file
+        // stays open: what was written to it before is still to be flushed.
         if (error_.empty())
-            attempt([this] {
+            error_ = attempt([this] {
                 if (!file_) file_ = std::make_unique<LogFile>(options_);
                 file_->append(buffer_);
             });
@@ -160,33 +166,35 @@ class FileSink final : public relay::Sink {
     }
 
     void collect(std::vector<relay::Delivery>& deliveries, relay::milliseconds) override {
+        std::string why;  // what was written is not safe
         if (!written_.empty()) {
-            std::string earlier;
-            earlier.swap(error_);
-            attempt([this] {
+            why = attempt([this] {
                 if (options_.sync) file_->sync();
-                if (file_->full()) rotate();
             });
             // What was not flushed may be in the file or not: it is sent again.
-            const auto verdict = error_.empty() ? Verdict::delivered : Verdict::retry;
-            for (const auto ticket : written_) deliveries.push_back({ticket, verdict, error_, {}});
-            if (error_.empty()) error_ = earlier;
+            const auto verdict = why.empty() ? Verdict::delivered : Verdict::retry;
+            for (const auto ticket : written_) deliveries.push_back({ticket, verdict, why, {}});
         }
         for (const auto ticket : failed_) deliveries.push_back({ticket, Verdict::retry, error_, {}});
+        // After an error the file is opened anew; a full one is put aside, now or next time.
+        if (!why.empty() || !error_.empty() || !attempt([this] {
+                                                    if (file_ && file_->full()) rotate();
+                                                }).empty())
+            file_.reset();
         written_.clear();
         failed_.clear();
         error_.clear();
     }
 
   private:
-    // Do it; on an error remember the words and open the file anew next time.
+    // Do it; returns what went wrong, or nothing.
     template <class Step>
-    void attempt(const Step& step) {
+    static std::string attempt(const Step& step) {
         try {
             step();
+            return {};
         } catch (const std::exception& error) {
-            error_ = error.what();
-            file_.reset();
+            return error.what();
         }
     }
 

@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "event/headers.hpp"
+#include "sinks/kafka_openings.hpp"
 
 namespace baton::sinks {
 
@@ -28,7 +29,7 @@ constexpr std::array<std::pair<const char*, const char*>, 8> fixed{{
     {"delivery.timeout.ms", "0"},
     {"retries", "2147483647"},
     {"message.send.max.retries", "2147483647"},
-    {"enable.gapless.guarantee", "false"},
+    {"enable.gapless.guarantee", "true"},
 }};
 
 // Better for a relay than the library's own; users may change them. The pipeline bounds what is in flight, so
@@ -108,6 +109,9 @@ class KafkaSink final : public relay::Sink {
     void restart();
     rd_kafka_topic_t* topic(const std::string& name);
     rd_kafka_resp_err_t produce(const Message& message);
+    void take(const Message& message);
+    void hand_over(const Message& message);
+    void end_opening(std::uint64_t ticket, bool delivered, const std::string& words);
     void report(std::uint64_t ticket, rd_kafka_resp_err_t error, const char* topic);
 
     static void on_delivery(rd_kafka_t*, const rd_kafka_message_t* message, void* self);
@@ -118,10 +122,12 @@ class KafkaSink final : public relay::Sink {
     std::unordered_map<std::string, rd_kafka_topic_t*> topics_;
     std::vector<relay::Delivery> done_;
     std::string trouble_;
+    KafkaOpenings openings_;
     // Something was not taken, at all or of one topic: later ones must not overtake before that is known.
     bool refusing_ = false;
     std::set<std::string, std::less<>> shut_topics_;
-    bool broken_ = false;    // the library has given up: begin anew
+    std::string why_;      // ... in words
+    bool broken_ = false;  // the library has given up: begin anew
 };
 
 void KafkaSink::open() {
@@ -155,6 +161,7 @@ void KafkaSink::restart() {
     rd_kafka_purge(producer_, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
     while (rd_kafka_outq_len(producer_) > 0) rd_kafka_poll(producer_, 10);
     close();
+    openings_.forget_all();
     broken_ = false;
 }
 
@@ -179,6 +186,7 @@ void KafkaSink::report(std::uint64_t ticket, rd_kafka_resp_err_t error, const ch
     if (error == RD_KAFKA_RESP_ERR_NO_ERROR) {
         trouble_.clear();
         done_.push_back({ticket, Verdict::delivered, {}, {}});
+        end_opening(ticket, true, {});
         return;
     }
     std::string words = rd_kafka_err2str(error);
@@ -189,7 +197,8 @@ void KafkaSink::report(std::uint64_t ticket, rd_kafka_resp_err_t error, const ch
         shut_topics_.emplace(topic);
         words = "topic " + std::string(topic) + ": " + words;
     }
-    done_.push_back({ticket, verdict, std::move(words), {}});
+    done_.push_back({ticket, verdict, words, {}});
+    end_opening(ticket, false, words);
 }
 
 rd_kafka_topic_t* KafkaSink::topic(const std::string& name) {
@@ -239,32 +248,53 @@ rd_kafka_resp_err_t KafkaSink::produce(const Message& message) {
 }
 
 void KafkaSink::send(std::span<const Message> messages) {
-    std::string why;
     try {
         if (broken_) restart();
         if (producer_ == nullptr) open();
         rd_kafka_poll(producer_, 0);
     } catch (const std::exception& error) {
-        why = error.what();
+        why_ = error.what();
         refusing_ = true;
     }
-    for (const auto& message : messages) {
-        if (refusing_) {
-            done_.push_back({message.ticket, Verdict::retry, why.empty() ? trouble_ : why, {}});
-            continue;
-        }
-        if (shut_topics_.contains(message.destination)) {
-            done_.push_back({message.ticket, Verdict::retry, "topic " + message.destination + " is shut", {}});
-            continue;
-        }
-        const rd_kafka_resp_err_t error = produce(message);
-        if (error == RD_KAFKA_RESP_ERR_NO_ERROR) continue;
-        refusing_ = verdict_on(error) == Verdict::retry;
-        why = rd_kafka_err2str(error);
-        broken_ = broken_ || error == RD_KAFKA_RESP_ERR__FATAL;
-        report(message.ticket, error, message.destination.c_str());
-    }
+    for (const auto& message : messages) take(message);
     if (producer_ != nullptr) rd_kafka_poll(producer_, 0);
+}
+
+// Let a message go, or wait for the first one of its key.
+void KafkaSink::take(const Message& message) {
+    if (refusing_ || message.key.empty()) return hand_over(message);
+    switch (openings_.enter(message)) {
+        case KafkaOpenings::Turn::waits:
+            return;
+        case KafkaOpenings::Turn::goes:
+        case KafkaOpenings::Turn::opens:
+            return hand_over(message);
+    }
+}
+
+// The first one of a key has come back: those behind it go, or come back too.
+void KafkaSink::end_opening(std::uint64_t ticket, bool delivered, const std::string& words) {
+    for (const auto& message : openings_.end(ticket, delivered)) {
+        if (delivered)
+            hand_over(message);
+        else
+            done_.push_back({message.ticket, Verdict::retry, words, {}});
+    }
+}
+
+// Give a message to the library, unless one before it was not taken.
+void KafkaSink::hand_over(const Message& message) {
+    if (refusing_ || broken_ || shut_topics_.contains(message.destination)) {
+        done_.push_back({message.ticket, Verdict::retry, why_.empty() ? trouble_ : why_, {}});
+        end_opening(message.ticket, false, done_.back().error);
+        return;
+    }
+    const rd_kafka_resp_err_t error = produce(message);
+    if (error == RD_KAFKA_RESP_ERR_NO_ERROR) return;
+    refusing_ = verdict_on(error) == Verdict::retry;
+    why_ = rd_kafka_err2str(error);
+    broken_ = broken_ || error == RD_KAFKA_RESP_ERR__FATAL;
+    report(message.ticket, error, message.destination.c_str());
 }
 
 void KafkaSink::collect(std::vector<relay::Delivery>& deliveries, milliseconds patience) {
@@ -281,6 +311,7 @@ void KafkaSink::collect(std::vector<relay::Delivery>& deliveries, milliseconds p
     std::move(done_.begin(), done_.end(), std::back_inserter(deliveries));
     done_.clear();
     shut_topics_.clear();
+    why_.clear();
     refusing_ = false;
 }
 

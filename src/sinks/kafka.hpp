@@ -2,9 +2,11 @@
 // Produces to Kafka with librdkafka: destination = topic, key = partition key.
 //
 // Idempotent producer, acks=all, no time limit on a message: the library sends again by itself and keeps the
-// order of each partition, so many messages of one key may be in flight. While brokers are away nothing is
-// reported and trouble() says why. Unknown topic, not authorised: the topic is shut. Too large, refused by
-// policy: rejected in the broker's words. Topics are not created.
+// order of each partition, so many messages of one key may be in flight. When a message is refused for good,
+// those behind it come back: brokers refuse what comes after a gap, the library then ends (gapless guarantee)
+// and a new producer begins; kafka_openings.hpp is for brokers that do not know the producer yet. While
+// brokers are away nothing is reported and trouble() says why. Unknown topic, not authorised: the topic is
+// shut. Too large, refused by policy: rejected in the broker's words. Topics are not created.
 //
 // A message carries its headers, "content-type", and "message-id" unless "event-id" says the same. An event
 // whose payload is NULL becomes a tombstone.

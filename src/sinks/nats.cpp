@@ -132,8 +132,8 @@ class NatsSink final : public relay::Sink {
         done_.push_back({message.ticket, verdict_on_answer(status, 0), natsStatus_GetText(status), {}});
     }
 
-    // Turn the server's answer into a verdict. The server is not asked whether a stream is there: a missing one,
-    // and one that is just being elected or recovered, both take the message once they answer.
+    // Turn the server's answer into a verdict. The server is not asked whether a stream is there: a missing
+    // one, and one that is just being elected or recovered, both take the message once they answer.
     void judge(const NatsAnswer& answer) {
         if (answer.status == NATS_OK) {
             trouble_.clear();

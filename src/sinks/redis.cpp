@@ -318,7 +318,8 @@ void RedisSink::finish(const redisReply& exec) {
             results.push_back({window.tickets[place], Verdict::delivered, {}, {}});
             continue;
         }
-        // The others of the transaction were taken, so what failed alone failed for its own sake or its place.
+        // The others of the transaction were taken, so what failed alone failed for its own sake or its
+        // place.
         const std::string error = text_of(element);
         const bool shut = verdict_on_reply(error) == Verdict::shut;
         results.push_back({window.tickets[place], shut ? Verdict::shut : Verdict::rejected, error, {}});

@@ -10,6 +10,13 @@ namespace baton::test {
 using namespace std::chrono_literals;
 using relay::Verdict;
 
+namespace {
+
+// A dispatcher sends whenever it has a portion together, and collects when there is no more to send.
+constexpr std::size_t portion = 7;
+
+}  // namespace
+
 Driver::Driver(relay::Sink& sink, std::size_t max_in_flight)
     : sink_(sink), max_in_flight_(max_in_flight), many_per_key_(sink.traits().keeps_order_after_failure) {}
 
@@ -48,7 +55,8 @@ void Driver::fill() {
             found = true;
         }
     }
-    if (!group.empty()) sink_.send(group);
+    for (std::size_t from = 0; from < group.size(); from += portion)
+        sink_.send({group.data() + from, std::min(portion, group.size() - from)});
 }
 
 void Driver::take(const relay::Delivery& delivery) {

@@ -1,5 +1,6 @@
 #pragma once
-// Drives a sink as a pipeline does, and holds it to its contract: every message is reported exactly once;
+// Drives a sink as a pipeline does, several sends before each collect, and holds it to its contract: every
+// message is reported exactly once;
 // what is to be retried is sent again in the order of its key; one message per key is in flight unless the
 // sink's traits allow more, and then none may overtake one that failed.
 
@@ -27,6 +28,9 @@ class Driver {
     // Go on until the condition holds or everything is done.
     void run_until(const std::function<bool()>& condition);
 
+    // Send what may go now, without looking what became of it.
+    void fill();
+
     bool done() const { return delivered_ + rejected_.size() == messages_.size(); }
     std::size_t delivered() const { return delivered_; }
     std::size_t retries() const { return retries_; }
@@ -47,7 +51,6 @@ class Driver {
     };
 
     void round();
-    void fill();
     void take(const relay::Delivery& delivery);
     bool may_send(const Lane& lane) const;
 

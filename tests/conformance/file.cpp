@@ -1,8 +1,10 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <fstream>
 
 #include "audit/lines.hpp"
@@ -180,18 +182,88 @@ TEST(FileSink, a_file_that_another_process_writes_is_left_alone) {
     EXPECT_EQ(fixture.read_all(path).size(), 5U);
 }
 
-TEST(FileSink, a_full_disk_is_waited_for_and_leaves_whole_lines) {
-    const auto sink = [] {
-        relay::Settings settings("sink");
-        settings.set("type", "file");
-        settings.set("path", "/dev/full");
-        return sinks::make_sink(settings);
-    }();
+// A file system of one megabyte.
+class SmallDisk {
+  public:
+    // Throws Unavailable where mounting is not allowed.
+    SmallDisk() {
+        if (::mount("tmpfs", folder_.path().c_str(), "tmpfs", 0, "size=1m") != 0)
+            throw Unavailable("a small file system cannot be mounted here (" +
+                              std::string(std::strerror(errno)) + "): run this test as root");
+    }
+    ~SmallDisk() { ::umount2(folder_.path().c_str(), MNT_DETACH); }
+    SmallDisk(const SmallDisk&) = delete;
+    SmallDisk& operator=(const SmallDisk&) = delete;
+
+    fs::path operator/(const char* name) const { return folder_ / name; }
+
+  private:
+    Folder folder_;
+};
+
+TEST(FileSink, a_full_disk_is_waited_for_and_leaves_whole_lines_once_each) {
+    std::unique_ptr<SmallDisk> disk;
+    try {
+        disk = std::make_unique<SmallDisk>();
+    } catch (const Unavailable& unavailable) {
+        announce_skip(unavailable.what());
+        GTEST_SKIP() << unavailable.what();
+    }
+    std::ofstream(*disk / "ballast") << std::string(500'000, 'b');
+    const fs::path path = *disk / "out.jsonl";
+    relay::Settings settings("sink");
+    settings.set("type", "file");
+    settings.set("path", path.string());
+    const std::string body = "\"" + std::string(4000, 'x') + "\"";
+    auto messages = make_messages(0, 200);
+    for (auto& message : messages) message.body = body;
+    const auto sink = sinks::make_sink(settings);
     Driver driver(*sink);
-    driver.give(make_messages(0, 3));
-    driver.run_until([&] { return driver.retries() >= 6; });
-    EXPECT_EQ(driver.delivered(), 0U);
-    EXPECT_FALSE(driver.last_error().empty());
+    driver.give(messages);
+    driver.run_until([&] { return driver.retries() >= 600; });
+    EXPECT_NE(driver.last_error().find("No space left"), std::string::npos) << driver.last_error();
+    EXPECT_GT(driver.delivered(), 50U) << "what fitted was taken";
+    EXPECT_LT(driver.delivered(), 200U);
+    EXPECT_EQ(read_lines(path).size(), driver.delivered()) << "only whole lines, and only what was reported";
+    fs::remove(*disk / "ballast");
+    driver.run();
+    const auto lines = read_lines(path);
+    ASSERT_EQ(lines.size(), 200U);
+    for (std::size_t i = 0; i < lines.size(); ++i) EXPECT_EQ(lines[i].id, "m" + std::to_string(i));
+}
+
+TEST(FileSink, a_disk_that_is_full_when_a_file_is_put_aside_costs_nothing_that_was_written) {
+    std::unique_ptr<SmallDisk> disk;
+    try {
+        disk = std::make_unique<SmallDisk>();
+    } catch (const Unavailable& unavailable) {
+        announce_skip(unavailable.what());
+        GTEST_SKIP() << unavailable.what();
+    }
+    relay::Settings settings("sink");
+    settings.set("type", "file");
+    settings.set("path", (*disk / "out.jsonl").string());
+    settings.set("rotate_size", "50kB");
+    const std::string body = "\"" + std::string(4000, 'x') + "\"";
+    auto messages = make_messages(0, 400);
+    for (auto& message : messages) message.body = body;
+    const auto sink = sinks::make_sink(settings);
+    Driver driver(*sink, 20);
+    driver.give(messages);
+    driver.run_until([&] { return driver.retries() >= 100; });
+    EXPECT_LT(driver.delivered(), 400U);
+    std::map<std::string, int> ids;
+    const auto take_away = [&](const fs::path& file) {
+        for (const auto& message : read_lines(file)) ++ids[message.id];
+        fs::remove(file);
+    };
+    driver.run([&] {
+        for (const auto& file : put_aside(*disk / "out.jsonl")) take_away(file);
+    });
+    for (const auto& file : put_aside(*disk / "out.jsonl")) take_away(file);
+    take_away(*disk / "out.jsonl");
+    EXPECT_EQ(ids.size(), 400U);
+    for (const auto& [id, count] : ids) EXPECT_EQ(count, 1) << id;
 }
 
 TEST(FileSink, bad_settings_are_refused_by_name) {

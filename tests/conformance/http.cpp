@@ -211,10 +211,9 @@ TEST_F(HttpSinkTest, the_status_decides_what_becomes_of_a_message) {
         {307, Verdict::shut},      {400, Verdict::rejected},  {401, Verdict::shut},
         {403, Verdict::shut},      {404, Verdict::shut},      {405, Verdict::shut},
         {408, Verdict::retry},     {409, Verdict::rejected},  {410, Verdict::shut},
-        {413, Verdict::rejected},  {415, Verdict::rejected},
-        {422, Verdict::rejected},  {425, Verdict::retry},     {429, Verdict::retry},
-        {500, Verdict::retry},     {502, Verdict::retry},     {503, Verdict::retry},
-        {504, Verdict::retry}};
+        {413, Verdict::rejected},  {415, Verdict::rejected},  {422, Verdict::rejected},
+        {425, Verdict::retry},     {429, Verdict::retry},     {500, Verdict::retry},
+        {502, Verdict::retry},     {503, Verdict::retry},     {504, Verdict::retry}};
     for (const auto& [status, verdict] : verdicts) {
         receiver_.answer_with([status = status](const WebhookRequest&) {
             return WebhookAnswer{status, "because of this", {}};

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 #include <librdkafka/rdkafka.h>
+#include <librdkafka/rdkafka_mock.h>
 
 #include <fstream>
 
@@ -81,6 +82,80 @@ void grant(const std::string& broker, const char* user, rd_kafka_AclOperation_t 
     rd_kafka_AclBinding_destroy(rule);
     rd_kafka_queue_destroy(answers);
     rd_kafka_destroy(admin);
+}
+
+// Change a topic's setting; empty: back to the default.
+void alter_topic(const std::string& broker, const std::string& topic, const char* name, const char* value) {
+    std::array<char, 512> words{};
+    rd_kafka_conf_t* conf = rd_kafka_conf_new();
+    rd_kafka_conf_set(conf, "bootstrap.servers", broker.c_str(), words.data(), words.size());
+    rd_kafka_t* admin = rd_kafka_new(RD_KAFKA_PRODUCER, conf, words.data(), words.size());
+    rd_kafka_queue_t* answers = rd_kafka_queue_new(admin);
+    rd_kafka_ConfigResource_t* change = rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, topic.c_str());
+    if (*value != '\0') rd_kafka_ConfigResource_set_config(change, name, value);
+    rd_kafka_AlterConfigs(admin, &change, 1, nullptr, answers);
+    rd_kafka_event_t* answer = rd_kafka_queue_poll(answers, 30'000);
+    ASSERT_NE(answer, nullptr);
+    EXPECT_EQ(rd_kafka_event_error(answer), RD_KAFKA_RESP_ERR_NO_ERROR)
+        << rd_kafka_event_error_string(answer);
+    rd_kafka_event_destroy(answer);
+    rd_kafka_ConfigResource_destroy(change);
+    rd_kafka_queue_destroy(answers);
+    rd_kafka_destroy(admin);
+}
+
+// A cluster of the library's own, which answers as it is told.
+class MockCluster {
+  public:
+    MockCluster() {
+        std::array<char, 512> words{};
+        rd_kafka_conf_t* conf = rd_kafka_conf_new();
+        rd_kafka_conf_set(conf, "bootstrap.servers", "127.0.0.1:1", words.data(), words.size());
+        rd_kafka_conf_set_log_cb(conf, [](const rd_kafka_t*, int, const char*, const char*) {});
+        host_ = rd_kafka_new(RD_KAFKA_PRODUCER, conf, words.data(), words.size());
+        cluster_ = rd_kafka_mock_cluster_new(host_, 1);
+        rd_kafka_mock_topic_create(cluster_, "t", 1, 1);
+        rd_kafka_mock_broker_set_rtt(cluster_, 1, 30);  // so that several requests are under way
+    }
+    ~MockCluster() {
+        rd_kafka_mock_cluster_destroy(cluster_);
+        rd_kafka_destroy(host_);
+    }
+    MockCluster(const MockCluster&) = delete;
+    MockCluster& operator=(const MockCluster&) = delete;
+
+    std::string address() const { return rd_kafka_mock_cluster_bootstraps(cluster_); }
+    void refuse_next_produce(int code, int times) {
+        constexpr std::int16_t produce = 0;
+        for (int i = 0; i < times; ++i)
+            rd_kafka_mock_push_request_errors(cluster_, produce, 1, static_cast<rd_kafka_resp_err_t>(code));
+    }
+
+  private:
+    rd_kafka_t* host_;
+    rd_kafka_mock_cluster_t* cluster_;
+};
+
+std::vector<Message> of_one_key(std::size_t count, const std::string& topic) {
+    std::vector<Message> made(count);
+    for (std::size_t i = 0; i < count; ++i) {
+        made[i].message_id = "m" + std::to_string(i);
+        made[i].destination = topic;
+        made[i].key = "k";
+        made[i].body = "x";
+    }
+    return made;
+}
+
+// Copies left out, messages stand in the order in which they were given.
+void expect_in_order(const std::vector<Received>& all, std::size_t count) {
+    std::size_t next = 0;
+    for (const auto& got : all) {
+        const auto number = std::stoul(got.id.substr(1));
+        EXPECT_LE(number, next) << got.id << " came before m" << next;
+        if (number == next) ++next;
+    }
+    EXPECT_EQ(next, count);
 }
 
 // Let the second listener want the password of the user "relay", over this protocol.
@@ -242,6 +317,54 @@ TEST_F(KafkaSink, a_fatal_error_of_the_library_is_named_and_overcome_once_its_ca
     EXPECT_EQ(driver.delivered(), messages.size());
     EXPECT_EQ(audit::read_topic({{"bootstrap.servers", direct}}, "guarded").size(), messages.size());
     EXPECT_EQ(sink->trouble(), "");
+}
+
+// The library calls these errors of a produce request final: -1 unknown, 32 invalid timestamp, 35 unsupported
+// version, 76 unsupported compression.
+TEST(KafkaSinkOnAMock, a_produce_error_that_the_library_does_not_retry_lets_nothing_of_its_key_overtake) {
+    for (const int code : {-1, 32, 35, 76})
+        for (const std::size_t at_once : {6U, 1U}) {
+            MockCluster cluster;
+            relay::Settings settings("sink");
+            settings.set("type", "kafka");
+            settings.set("brokers", cluster.address());
+            settings.set("properties.batch.num.messages", std::int64_t{1});  // a request for each
+            const auto sink = sinks::make_sink(settings);
+            cluster.refuse_next_produce(code, 3);
+            auto messages = of_one_key(6, "t");
+            Driver driver(*sink);
+            for (std::size_t i = 0; i < 6; i += at_once) {
+                driver.give({messages.begin() + static_cast<std::ptrdiff_t>(i),
+                             messages.begin() + static_cast<std::ptrdiff_t>(i + at_once)});
+                if (at_once == 1) driver.fill();
+            }
+            EXPECT_NO_THROW(driver.run()) << code;
+            EXPECT_GT(driver.retries(), 0U) << code;
+            EXPECT_EQ(driver.delivered(), 6U) << code;
+            expect_in_order(audit::read_topic({{"bootstrap.servers", cluster.address()}}, "t"), 6);
+        }
+}
+
+TEST_F(KafkaSink, an_error_for_good_in_the_middle_of_a_keys_messages_lets_none_overtake) {
+    const std::string topic = fixture_->make_destination();
+    const std::string broker = fixture_->direct().at("bootstrap.servers");
+    auto settings = fixture_->settings({});
+    settings.set("properties.batch.num.messages", std::int64_t{3});  // many requests under way
+    const auto sink = sinks::make_sink(settings);
+    constexpr std::size_t count = 3000;
+    Driver driver(*sink);
+    driver.give(of_one_key(count, topic));
+    for (const std::size_t part : {1U, 2U}) {
+        driver.run_until([&] { return driver.delivered() > part * count / 3; });
+        const auto before = driver.retries();
+        alter_topic(broker, topic, "message.timestamp.difference.max.ms", "0");
+        driver.run_until([&] { return driver.retries() > before + 5; });
+        EXPECT_NE(driver.last_error().find("imestamp"), std::string::npos) << driver.last_error();
+        alter_topic(broker, topic, "message.timestamp.difference.max.ms", "");
+    }
+    driver.run();
+    EXPECT_TRUE(driver.rejected().empty()) << driver.last_error();
+    expect_in_order(fixture_->read_all(topic), count);
 }
 
 TEST_F(KafkaSink, trouble_says_why_nothing_arrives) {

@@ -234,6 +234,43 @@ TEST_F(RedisSinkTest, a_connection_closed_while_idle_costs_no_message_an_attempt
         EXPECT_EQ(delivery.verdict, relay::Verdict::delivered) << delivery.error;
 }
 
+// A name that leads to one server, and after a failover to another; the connection to the old one stays up.
+TEST_F(RedisSinkTest, after_a_failover_the_old_server_is_left_and_all_arrives_at_the_new_one) {
+    start();
+    RedisServer next;
+    next.start();
+    Proxy name(server_.port());
+    settings_.set("url", "redis://127.0.0.1:" + std::to_string(name.port()));
+    const auto sink = make();
+    for (const auto& delivery : deliver(*sink, messages(2, "moved")))
+        EXPECT_EQ(delivery.verdict, relay::Verdict::delivered) << delivery.error;
+    RedisClient(server_.port()).run({"REPLICAOF", "127.0.0.1", std::to_string(next.port())});
+    name.set_target(next.port());
+    Driver driver(*sink);
+    driver.give(messages(200, "moved"));
+    driver.run();
+    EXPECT_GT(driver.retries(), 0U);
+    EXPECT_TRUE(driver.rejected().empty()) << driver.last_error();
+    EXPECT_EQ(RedisClient(next.port()).number({"XLEN", "moved"}), 200);
+}
+
+TEST_F(RedisSinkTest, a_password_that_is_asked_for_from_now_on_shuts_and_is_waited_for) {
+    start();
+    RedisClient client(server_.port());
+    const auto sink = make();
+    deliver(*sink, messages(1, "s"));
+    client.run({"CONFIG", "SET", "requirepass", "secret"});
+    client.run({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
+    Driver driver(*sink);
+    driver.give(messages(50, "s"));
+    driver.run_until([&] { return driver.shut() >= 100; });
+    EXPECT_NE(driver.last_error().find("NOAUTH"), std::string::npos) << driver.last_error();
+    EXPECT_TRUE(driver.rejected().empty());
+    client.run({"CONFIG", "SET", "requirepass", ""});
+    driver.run();
+    EXPECT_EQ(client.number({"XLEN", "s"}), 51);
+}
+
 TEST_F(RedisSinkTest, check_finds_a_key_that_is_no_stream) {
     start();
     RedisClient(server_.port()).run({"SET", "taken", "1"});

@@ -72,8 +72,7 @@ class Blaming : public testing::TestWithParam<Form> {
     int parked() { return std::stoi(admin.value("select count(*) from baton_internal.parked")); }
     int dead() { return std::stoi(admin.value("select count(*) from baton.dead_letters")); }
     void expect_all_arrived_in_order(int count) {
-        wait_until("all arrived",
-                   [&] { return receiver.kept().size() >= static_cast<std::size_t>(count); });
+        wait_until("all arrived", [&] { return receiver.kept().size() >= static_cast<std::size_t>(count); });
         std::map<int, int> last;
         for (const auto& request : receiver.kept()) {
             const int n = nlohmann::json::parse(request.body).at("n");

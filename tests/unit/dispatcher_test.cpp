@@ -635,5 +635,17 @@ TEST_P(Dispatching, what_cannot_be_rendered_stops_the_burying_too_and_nobody_is_
     EXPECT_EQ(dispatcher->counts().dead, 4u) << "two more after one was delivered";
 }
 
+TEST_P(Dispatching, batches_beyond_the_number_that_fits_into_a_ticket_are_told_apart) {
+    begin(GetParam());
+    batches = (1ULL << 32) - 3;
+    sink->answers_per_collect = 1;  // so that batches on both sides are in flight together
+    for (int i = 0; i < 6; ++i) dispatcher->add(batch({"a" + std::to_string(i), "b" + std::to_string(i)}));
+    run();
+    EXPECT_EQ(delivered_of('a'), (Ids{"a0", "a1", "a2", "a3", "a4", "a5"}));
+    EXPECT_EQ(delivered_of('b').size(), 6u);
+    EXPECT_EQ(checkpoint.position.first, (1ULL << 32) + 3);
+    EXPECT_TRUE(dispatcher->idle());
+}
+
 INSTANTIATE_TEST_SUITE_P(Sinks, Dispatching, testing::Bool(),
                          [](const auto& kind) { return kind.param ? "that_keep_order" : "that_do_not"; });
