@@ -357,4 +357,4 @@ comment on function baton.advance_inbox_sequence(text, text, bigint, name[]) is 
 
 select baton_internal.declare_privileges('execute', '{baton_operator}', '{enable_inbox_ordering,disable_inbox_ordering,advance_inbox_sequence}');
 select baton_internal.declare_privileges('execute', '{baton_operator,baton_viewer,baton_consumer,baton_relay}', '{inbox_ordering_gaps}');
-select baton_internal.declare_privileges('select', '{baton_operator,baton_viewer,baton_relay}', '{inbox_sequences,inbox_replays}');
+select baton_internal.declare_privileges('select', '{baton_operator,baton_relay}', '{inbox_sequences,inbox_replays}');

@@ -262,4 +262,4 @@ $$;
 comment on function baton.run_inbox_maintenance() is 'drains, forgets, and alerts for every inbox; one batch per call';
 
 select baton_internal.declare_privileges('execute', '{baton_operator,baton_relay}', '{run_inbox_maintenance}');
-select baton_internal.declare_privileges('select', '{baton_operator,baton_viewer,baton_relay}', '{inbox_dead_letters,inbox_gaps}');
+select baton_internal.declare_privileges('select', '{baton_operator,baton_relay}', '{inbox_dead_letters,inbox_gaps}');

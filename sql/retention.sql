@@ -344,6 +344,7 @@ begin
         select n.nspname as schema_name, baton_internal.derived_name(c.relname, '_archive') as table_name into place
           from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace where c.oid = outbox.relation;
         execute format('create table %I.%I (like %s including defaults) partition by range (id)', place.schema_name, place.table_name, outbox.relation);
+        perform baton_internal.tie_relation(baton_internal.archive_of(outbox));
         if to_regrole('baton_operator') is not null then
             execute format('grant select on %I.%I to baton_operator', place.schema_name, place.table_name);
         end if;

@@ -51,6 +51,8 @@ select become('viewer');
 select is((select count(*)::int from pending_box), 0, 'and no tenant without naming one');
 select throws_ok($$ select baton.inbox_health('box') $$, '42501', null, 'nor numbers');
 select is((select pending_count from baton.inbox_status('box')), null, 'nor in the list of inboxes');
+select throws_ok(format('select * from baton_internal.%I', t), '42501', null, 'nor anything in ' || t)
+  from unnest('{inbox_sequences,inbox_replays,inbox_dead_letters,inbox_gaps,inbox_keys}'::text[]) t;
 select become('operator');
 select is((select count(*)::int from pending_box), 5, 'an operator sees all tenants');
 select is((baton.inbox_health('box') ->> 'pending_count')::int, 5, 'and all numbers');

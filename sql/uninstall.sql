@@ -1,0 +1,53 @@
+-- Taking baton out of a database: what it made goes, what it adopted is as before.
+
+-- Drop every outbox and inbox that baton made, and end every adoption. Tables with events or messages go only with cascade. Returns the
+-- statement that removes the rest. For the owner of baton: adoptions end whoever adopted.
+create function baton.uninstall(cascade boolean default false)
+returns text
+language plpgsql
+security definer set search_path = pg_catalog, pg_temp set client_min_messages = warning
+as $$
+declare
+    made text;
+    it baton.inboxes;
+    outbox baton.outboxes;
+    part regclass;
+    parts regclass[];
+begin
+    if not pg_has_role(baton_internal.caller(), (select n.nspowner from pg_catalog.pg_namespace n where n.nspname = 'baton'), 'usage') then
+        raise exception 'only the owner of baton can take it out of a database' using errcode = 'insufficient_privilege';
+    end if;
+    select string_agg(m.relation::text, ', ' order by m.relation::text) into made
+      from (select o.relation from baton.outboxes o union select i.relation from baton.inboxes i where i.layout = 'managed') m
+      join pg_catalog.pg_class c on c.oid = m.relation;
+    if made is not null and not cascade then
+        raise exception 'there are outboxes and inboxes that baton made'
+            using errcode = 'dependent_objects_still_exist', detail = 'tables: ' || made,
+                  hint = 'drop them one by one, or pass cascade => true: their events and messages are lost then';
+    end if;
+    for it in select i.* from baton.inboxes i loop
+        perform baton_internal.drop_inbox_objects(it);
+        if it.layout = 'managed' and it.relation::text !~ '^[0-9]' then
+            execute format('drop table %s', it.relation);
+        end if;
+        delete from baton.inboxes i where i.id = it.id;
+    end loop;
+    for outbox in select o.* from baton.outboxes o join pg_catalog.pg_class c on c.oid = o.relation loop
+        parts := array(select p.relation from baton_internal.outbox_partitions p where p.outbox_id = outbox.outbox_id);
+        perform baton_internal.remove_outbox(outbox.relation, true);
+        -- Partitions that had left the log and were not dropped yet.
+        foreach part in array parts loop
+            if exists (select from pg_catalog.pg_class c where c.oid = part) then
+                execute format('drop table %s', part);
+            end if;
+        end loop;
+    end loop;
+    delete from baton.adopted_outboxes;
+    perform baton_internal.record_action('uninstall', current_database(), jsonb_build_object('tables', made));
+    return case when (select i.form from baton.installation i) = 'extension' then 'drop extension baton'
+                else 'drop schema baton, baton_internal cascade' end;
+end
+$$;
+comment on function baton.uninstall(boolean) is 'drops what baton made in this database and ends every adoption; returns the statement that removes baton itself';
+
+select baton_internal.declare_privileges('execute', '{baton_operator}', '{uninstall}');
