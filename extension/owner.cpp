@@ -1,8 +1,8 @@
 // baton_internal.run_as_owner(...): a statement on a user's table runs with the rights of the table's owner.
 //
-// A table carries code of its owner: triggers, defaults, expressions of indexes, policies. Whoever runs a statement on
-// the table runs that code. So baton, which runs statements on other people's tables, does so as the owner, in a context
-// that the owner's code cannot get out of.
+// A table carries code of its owner: triggers, defaults, expressions of indexes, policies. Whoever runs a
+// statement on the table runs that code. So baton, which runs statements on other people's tables, does so as
+// the owner, in a context that the owner's code cannot get out of.
 
 #include "pg/guard.hpp"
 #include "pg/role.hpp"
@@ -49,13 +49,14 @@ Oid lock_owner(Oid table) {
         LockRelationOid(table, AccessShareLock);
         const Oid owner = find_owner(table);
         if (!OidIsValid(owner))
-            ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("table with OID %u does not exist", table)));
+            ereport(ERROR,
+                    (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("table with OID %u does not exist", table)));
         return owner;
     });
 }
 
-// Refuse a table of which a part belongs to somebody who may not act as the owner: that part's triggers would run with
-// rights which its owner does not have.
+// Refuse a table of which a part belongs to somebody who may not act as the owner: that part's triggers would
+// run with rights which its owner does not have.
 void check_parts(Oid table, Oid owner) {
     pg::call([&] {
         List* const parts = find_all_inheritors(table, NoLock, nullptr);
@@ -82,8 +83,8 @@ void check_companions(FunctionCallInfo fcinfo, Oid owner) {
     Datum* const tables = pg::call([&] {
         Datum* values = nullptr;
         bool* nulls = nullptr;
-        deconstruct_array(PG_GETARG_ARRAYTYPE_P(companions), REGCLASSOID, sizeof(Oid), true, TYPALIGN_INT, &values,
-                          &nulls, &count);
+        deconstruct_array(PG_GETARG_ARRAYTYPE_P(companions), REGCLASSOID, sizeof(Oid), true, TYPALIGN_INT,
+                          &values, &nulls, &count);
         return values;
     });
     for (int i = 0; i < count; ++i) check_parts(DatumGetObjectId(tables[i]), owner);
@@ -128,7 +129,8 @@ extern "C" Datum baton_run_as_owner(PG_FUNCTION_ARGS) {
 
 extern "C" Datum baton_change_as_owner(PG_FUNCTION_ARGS) {
     return pg::enter([&] {
-        return run(fcinfo, [](pg::Spi&, std::uint64_t rows) { return Int64GetDatum(static_cast<int64>(rows)); });
+        return run(fcinfo,
+                   [](pg::Spi&, std::uint64_t rows) { return Int64GetDatum(static_cast<int64>(rows)); });
     });
 }
 

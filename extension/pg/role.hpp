@@ -6,8 +6,8 @@
 namespace baton::pg {
 
 // Act as another role within the transaction, without the means to get out of it: no other role, no temporary
-// tables, no cursors or deferred triggers that would outlive the scope. Names are looked up in pg_catalog alone, and
-// parameters that were changed meanwhile are put back at the end.
+// tables, no cursors or deferred triggers that would outlive the scope. Names are looked up in pg_catalog
+// alone, and parameters that were changed meanwhile are put back at the end.
 class RestrictedRole {
   public:
     explicit RestrictedRole(Oid role);

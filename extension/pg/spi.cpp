@@ -52,7 +52,8 @@ void Spi::give_rows(FunctionCallInfo caller) const {
             ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
                             errmsg("a function that returns rows is called where none are taken")));
         if (SPI_tuptable == nullptr)
-            ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("the statement returns no rows")));
+            ereport(ERROR,
+                    (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("the statement returns no rows")));
         MemoryContext const before = MemoryContextSwitchTo(result->econtext->ecxt_per_query_memory);
         result->setDesc = CreateTupleDescCopy(SPI_tuptable->tupdesc);
         result->setResult =

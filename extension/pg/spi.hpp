@@ -31,8 +31,8 @@ class Spi {
     std::optional<std::string> text(std::uint64_t row, int column) const;
     // The same for a value that fits a Datum; nothing when it is null.
     std::optional<Datum> datum(std::uint64_t row, int column) const;
-    // Give the last statement's rows to whoever called a set-returning function. The server compares their types
-    // with those that the caller expects.
+    // Give the last statement's rows to whoever called a set-returning function. The server compares their
+    // types with those that the caller expects.
     void give_rows(FunctionCallInfo caller) const;
 
   private:

@@ -169,13 +169,11 @@ void AdoptedTable::release(Connection& db, const std::vector<std::string>& ids,
 }
 
 void AdoptedTable::release_all(Connection& db, const std::string& worker) const {
-    if (knows_worker_)
-        db.query("select baton_internal.release_rows($1, null, $2)", {id_, worker});
+    if (knows_worker_) db.query("select baton_internal.release_rows($1, null, $2)", {id_, worker});
 }
 
 std::vector<HeldRow> AdoptedTable::held(Connection& db, const std::string& worker) const {
-    return read_held(
-        db.query("select id, key from baton_internal.held_rows($1, null, $2)", {id_, worker}));
+    return read_held(db.query("select id, key from baton_internal.held_rows($1, null, $2)", {id_, worker}));
 }
 
 std::vector<HeldRow> AdoptedTable::still_held(Connection& db, const std::string& worker,

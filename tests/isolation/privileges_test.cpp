@@ -1,4 +1,5 @@
-// docs/privileges.md says what each role may do. The table in it is what the catalog says, in both install forms.
+// docs/privileges.md says what each role may do. The table in it is what the catalog says, in both install
+// forms.
 
 #include <gtest/gtest.h>
 
@@ -14,7 +15,8 @@ using namespace baton::test;
 
 namespace {
 
-constexpr const char* begin_mark = "<!-- the catalog's words begin: isolation/privileges_test compares them -->\n";
+constexpr const char* begin_mark =
+    "<!-- the catalog's words begin: isolation/privileges_test compares them -->\n";
 constexpr const char* end_mark = "<!-- the catalog's words end -->\n";
 
 // What each of the five roles may do with an object, as the cells of a row.
@@ -55,7 +57,8 @@ std::map<Object, Cells> ask(Form form) {
     db.exec("select baton.create_outbox('orders'), baton.create_inbox('payments')");
     std::map<Object, Cells> answer;
     const auto rows = db.query(question);
-    for (int row = 0; row < rows.rows(); ++row) answer[{rows.text(row, 0), rows.text(row, 1)}] = rows.text(row, 2);
+    for (int row = 0; row < rows.rows(); ++row)
+        answer[{rows.text(row, 0), rows.text(row, 1)}] = rows.text(row, 2);
     return answer;
 }
 
@@ -71,7 +74,8 @@ std::string write_table(const std::map<Object, Cells>& objects) {
     for (const auto& [key, names] : lines) {
         if (key.first != heading) {
             heading = key.first;
-            out << "\n### " << heading.substr(1) << "\n\n| | producer | consumer | relay | operator | viewer |\n|---|---|---|---|---|---|\n";
+            out << "\n### " << heading.substr(1)
+                << "\n\n| | producer | consumer | relay | operator | viewer |\n|---|---|---|---|---|---|\n";
         }
         out << "| " << names << " | " << key.second << " |\n";
     }
@@ -117,9 +121,11 @@ TEST(Privileges, the_page_says_what_the_catalog_says) {
 TEST(Privileges, nothing_is_open_to_everybody) {
     for (const Form form : {Form::extension, Form::plain}) {
         Connection db(shared_cluster(form).fresh_database());
-        EXPECT_EQ(db.value("select count(*) from pg_proc p where p.pronamespace in ('baton'::regnamespace, "
-                           "'baton_internal'::regnamespace) and has_function_privilege('public', p.oid, 'execute')"),
-                  "0");
+        EXPECT_EQ(
+            db.value(
+                "select count(*) from pg_proc p where p.pronamespace in ('baton'::regnamespace, "
+                "'baton_internal'::regnamespace) and has_function_privilege('public', p.oid, 'execute')"),
+            "0");
         EXPECT_EQ(db.value("select count(*) from pg_class c where c.relnamespace in ('baton'::regnamespace, "
                            "'baton_internal'::regnamespace) and c.relkind in ('r', 'v', 'p') "
                            "and has_any_column_privilege('public', c.oid, 'select, insert, update')"),
@@ -130,10 +136,12 @@ TEST(Privileges, nothing_is_open_to_everybody) {
 TEST(Privileges, no_role_writes_to_a_table_of_batons_own) {
     for (const Form form : {Form::extension, Form::plain}) {
         Connection db(shared_cluster(form).fresh_database());
-        EXPECT_EQ(db.value("select count(*) from pg_class c cross join pg_roles r where r.rolname like 'baton\\_%' "
-                           "and c.relnamespace in ('baton'::regnamespace, 'baton_internal'::regnamespace) "
-                           "and c.relkind in ('r', 'p', 'v') and (has_any_column_privilege(r.oid, c.oid, 'insert, update') "
-                           "or has_table_privilege(r.oid, c.oid, 'delete, truncate'))"),
-                  "0");
+        EXPECT_EQ(
+            db.value("select count(*) from pg_class c cross join pg_roles r where r.rolname like 'baton\\_%' "
+                     "and c.relnamespace in ('baton'::regnamespace, 'baton_internal'::regnamespace) "
+                     "and c.relkind in ('r', 'p', 'v') and (has_any_column_privilege(r.oid, c.oid, 'insert, "
+                     "update') "
+                     "or has_table_privilege(r.oid, c.oid, 'delete, truncate'))"),
+            "0");
     }
 }

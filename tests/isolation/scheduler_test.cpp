@@ -101,6 +101,38 @@ TEST_F(Scheduler, jobs_run_as_the_extensions_owner_in_a_restricted_context) {
     EXPECT_EQ(db.value("select left(last_error, 5) from baton.jobs where name = 'escape'"), "42501");
 }
 
+// The worker is a superuser's process: what it works on must not become one.
+TEST_F(Scheduler, the_worker_maintains_a_users_table_with_the_rights_of_the_tables_owner) {
+    Connection db(url);
+    const std::string mallory = "mallory_" + database;
+    db.exec("create role " + mallory + "; grant baton_operator to " + mallory +
+            "; create schema den authorization " + mallory +
+            "; create table public.sightings (who text, won boolean); "
+            "grant all on public.sightings to public; set role " +
+            mallory);
+    db.exec(
+        "create function den.grab() returns trigger language plpgsql as $$ declare won boolean := true; "
+        "begin begin execute format('alter role %I superuser', 'mallory_' || current_database()); "
+        "exception when others then won := false; end; "
+        "insert into public.sightings values (current_user, won); return coalesce(new, old); end $$");
+    db.exec(
+        "create table den.events (id int primary key, payload jsonb, done_at timestamptz); "
+        "insert into den.events values (1, '{}', now() - interval '1 year'); "
+        "create trigger early before update or delete on den.events "
+        "for each row execute function den.grab()");
+    db.exec(
+        "select baton.adopt_outbox('den.events', mapping => '{\"columns\": {\"id\": \"id\", \"payload\": "
+        "\"payload\", \"processed_at\": \"done_at\"}, \"retention\": {\"done_after\": \"1 day\"}}')");
+    db.exec("reset role");
+    db.exec("update baton.jobs set next_due = '-infinity' where name = 'maintain adopted outboxes'");
+    wait_until("the worker has deleted the old row",
+               [&] { return db.value("select count(*) from den.events") == "0"; });
+    EXPECT_EQ(db.value("select string_agg(distinct who || ' ' || won, ',') from public.sightings"),
+              mallory + " false");
+    EXPECT_EQ(db.value("select rolsuper from pg_roles where rolname = $1", {mallory}), "f");
+    db.exec("drop schema den cascade; drop owned by " + mallory + "; drop role " + mallory);
+}
+
 TEST_F(Scheduler, an_error_outside_of_jobs_is_survived) {
     Connection db(url);
     add_counting_job(db);

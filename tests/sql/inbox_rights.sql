@@ -168,43 +168,46 @@ drop trigger early on public.mine;
 select is((select rolcreaterole from pg_roles where rolname = :'mallory'), false, 'the owner became no more than before');
 
 -- who may hand a table over, and who works it
-create table public.secrets (event_id text primary key, event_type text, payload jsonb, error text, retry_count int not null default 0,
+create schema vault;
+grant usage, create on schema vault to :"operator";
+grant usage on schema vault to :"worker";
+create table vault.secrets (event_id text primary key, event_type text, payload jsonb, error text, retry_count int not null default 0,
                              received_at timestamptz not null default now(), processed_at timestamptz);
-insert into public.secrets values ('s1', 'password', '{"pin": 1234}');
+insert into vault.secrets values ('s1', 'password', '{"pin": 1234}');
 set role :"operator";
-select throws_ok($$ select baton.adopt_inbox('public.secrets') $$, '42501', null, 'an operator does not adopt what is another''s');
-select throws_ok($$ select baton.enable_inbox_tracking('s', 'public.secrets') $$, '42501', null, 'by no name');
+select throws_ok($$ select baton.adopt_inbox('vault.secrets') $$, '42501', null, 'an operator does not adopt what is another''s');
+select throws_ok($$ select baton.enable_inbox_tracking('s', 'vault.secrets') $$, '42501', null, 'by no name');
 select throws_ok($$ select baton.create_inbox('shut.mine') $$, '42501', null, 'makes no inbox where the operator may create nothing');
 select throws_ok($$ select baton.create_inbox('mine', 'shut') $$, '42501', null, 'however it is named');
 reset role;
-select lives_ok($$ select baton.adopt_inbox('public.secrets') $$, 'the owner adopts');
+select lives_ok($$ select baton.adopt_inbox('vault.secrets') $$, 'the owner adopts');
 grant usage on schema public to :"worker", :"operator";
 set role :"operator";
-select throws_ok($$ select baton.alter_inbox('public.secrets', retention_hours => 0) $$, '42501', null, 'an operator who is not the owner does not let rows be deleted');
-select throws_ok($$ select baton.drop_inbox('public.secrets') $$, '42501', null, 'nor ends the adoption');
-select throws_ok($$ select baton.enable_inbox_ordering('public.secrets', 'event_type', 'retry_count') $$, '42501', null, 'nor puts it in order');
-select throws_ok($$ select baton.enable_inbox_priority('public.secrets', 'retry_count') $$, '42501', null, 'nor by priority');
-select throws_ok($$ select baton.replay_inbox_messages('public.secrets', '{s1}') $$, '42501', null, 'nor touches its rows');
+select throws_ok($$ select baton.alter_inbox('vault.secrets', retention_hours => 0) $$, '42501', null, 'an operator who is not the owner does not let rows be deleted');
+select throws_ok($$ select baton.drop_inbox('vault.secrets') $$, '42501', null, 'nor ends the adoption');
+select throws_ok($$ select baton.enable_inbox_ordering('vault.secrets', 'event_type', 'retry_count') $$, '42501', null, 'nor puts it in order');
+select throws_ok($$ select baton.enable_inbox_priority('vault.secrets', 'retry_count') $$, '42501', null, 'nor by priority');
+select throws_ok($$ select baton.replay_inbox_messages('vault.secrets', '{s1}') $$, '42501', null, 'nor touches its rows');
 reset role;
 set role :"worker";
-select throws_ok($$ select * from baton.claim_inbox('public.secrets', 'w') $$, '42501', null, 'a consumer needs the owner''s grant');
-select throws_ok($$ select baton.receive('public.secrets', 's2', 't', '{}') $$, '42501', null, 'to write');
-select throws_ok($$ select baton.complete_inbox('public.secrets', array['s1']) $$, '42501', null, 'and to settle');
+select throws_ok($$ select * from baton.claim_inbox('vault.secrets', 'w') $$, '42501', null, 'a consumer needs the owner''s grant');
+select throws_ok($$ select baton.receive('vault.secrets', 's2', 't', '{}') $$, '42501', null, 'to write');
+select throws_ok($$ select baton.complete_inbox('vault.secrets', array['s1']) $$, '42501', null, 'and to settle');
 reset role;
-grant select, insert, update on public.secrets to :"worker";
+grant select, insert, update on vault.secrets to :"worker";
 set role :"worker";
-select is((select event_id from baton.claim_inbox('public.secrets', 'w')), 's1', 'with it the consumer claims');
-select is(baton.receive('public.secrets', 's2', 't', '{}'), 'new', 'and writes');
+select is((select event_id from baton.claim_inbox('vault.secrets', 'w')), 's1', 'with it the consumer claims');
+select is(baton.receive('vault.secrets', 's2', 't', '{}'), 'new', 'and writes');
 reset role;
-select lives_ok($$ select baton.drop_inbox('public.secrets') $$, 'the owner ends it');
+select lives_ok($$ select baton.drop_inbox('vault.secrets') $$, 'the owner ends it');
 
 -- a trigger that would run later
 create function public.later() returns trigger language plpgsql as 'begin return null; end';
-create constraint trigger late after insert on public.secrets deferrable initially deferred for each row execute function public.later();
-select throws_ok($$ select baton.adopt_inbox('public.secrets') $$, '55000', null, 'a table with a deferred trigger is not adopted');
+create constraint trigger late after insert on vault.secrets deferrable initially deferred for each row execute function public.later();
+select throws_ok($$ select baton.adopt_inbox('vault.secrets') $$, '55000', null, 'a table with a deferred trigger is not adopted');
 
 select count(baton.drop_inbox(format('%I.%I', schema_name, name))) from baton.inboxes;
-drop schema den cascade;
+drop schema den, vault cascade;
 drop owned by :"mallory", :"worker", :"operator";
 drop role :"mallory", :"worker", :"operator";
 select * from finish();
