@@ -1,37 +1,14 @@
 -- The owner of an adopted outbox gets no more rights by the code that the table carries; baton gives nobody a right on the table that
 -- its owner did not grant, and deletes nothing unless it was asked to.
 select no_plan();
-select form = 'extension' as as_owner from baton.installation \gset
-select 'mallory_' || current_database() as mallory, 'worker_' || current_database() as worker, 'operator_' || current_database() as operator, current_user as me \gset
-create role :"mallory";
+\ir fixtures/mallory.sql
+select 'worker_' || current_database() as worker, 'operator_' || current_database() as operator \gset
 create role :"worker";
 create role :"operator";
-grant :"mallory", :"worker", :"operator" to current_user;
-grant baton_operator to :"mallory", :"operator";
+grant :"worker", :"operator" to current_user;
+grant baton_operator to :"operator";
 grant baton_consumer to :"worker";
-create schema den authorization :"mallory";
-create table public.sightings (who text, via text, won boolean);
-grant insert, select, delete on public.sightings to public;
-grant execute on all functions in schema public to public;
-
 set role :"mallory";
-create function den.grab(via text) returns boolean language plpgsql volatile as $$
-declare
-    won boolean := true;
-begin
-    begin
-        execute format('alter role %I createrole', 'mallory_' || current_database());
-    exception when others then
-        won := false;
-    end;
-    insert into public.sightings values (current_user, via, won);
-    return true;
-end $$;
-create function den.by_trigger() returns trigger language plpgsql as $$ begin perform den.grab('trigger'); return coalesce(new, old); end $$;
-create function den.by_index(x text) returns text language plpgsql immutable as $$ begin perform den.grab('index'); return x; end $$;
-create function den.by_predicate(x int) returns boolean language plpgsql immutable as $$ begin return den.grab('predicate'); end $$;
-create function den.by_default() returns text language plpgsql volatile as $$ begin perform den.grab('default'); return 'd'; end $$;
-create function den.by_check(x text) returns boolean language plpgsql immutable as $$ begin return den.grab('check'); end $$;
 create table den.events (id bigint generated always as identity primary key, kind text, body text, state text not null default 'new' check (den.by_check(state)),
                          taken timestamptz, taker text, done timestamptz, born timestamptz not null default now(), note text default den.by_default());
 create index on den.events (den.by_index(body));
@@ -45,13 +22,6 @@ create table den.consumer_offsets (consumer_name text, partition_key text defaul
 create trigger early before insert or update on den.consumer_offsets for each row execute function den.by_trigger();
 insert into den.events (kind, body, born) select 'k', '{"n": ' || n || '}', now() - interval '100 days' from generate_series(1, 6) n;
 reset role;
-create function public.only_mallory(step text) returns text language plpgsql as $$
-declare
-    seen text := (select string_agg(distinct s.who || case when s.won then '!' else '' end, ',') from public.sightings s);
-begin
-    delete from public.sightings;
-    return is(seen, 'mallory_' || current_database(), step || ' runs the table''s code as the table''s owner');
-end $$;
 delete from public.sightings;
 
 \if :as_owner

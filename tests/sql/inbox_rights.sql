@@ -1,37 +1,15 @@
 -- The owner of an adopted inbox's table gets no more rights by the code that the table carries, and baton gives nobody a right on
 -- the table that its owner did not grant.
 select no_plan();
-select form = 'extension' as as_owner from baton.installation \gset
-select 'mallory_' || current_database() as mallory, 'worker_' || current_database() as worker, 'operator_' || current_database() as operator, current_user as me \gset
-create role :"mallory";
+\ir fixtures/mallory.sql
+select 'worker_' || current_database() as worker, 'operator_' || current_database() as operator \gset
 create role :"worker";
 create role :"operator";
-grant :"mallory", :"worker", :"operator" to current_user;
-grant baton_operator to :"mallory", :"operator";
+grant :"worker", :"operator" to current_user;
+grant baton_operator to :"operator";
 grant baton_consumer to :"worker";
-create schema den authorization :"mallory";
 create schema shut;
-create table public.sightings (who text, via text, won boolean);
-grant insert, select on public.sightings to public;
-grant execute on all functions in schema public to public;
-
 set role :"mallory";
-create function den.grab(via text) returns boolean language plpgsql volatile as $$
-declare
-    won boolean := true;
-begin
-    begin
-        execute format('alter role %I createrole', 'mallory_' || current_database());
-    exception when others then
-        won := false;
-    end;
-    insert into public.sightings values (current_user, via, won);
-    return true;
-end $$;
-create function den.by_trigger() returns trigger language plpgsql as $$ begin perform den.grab('trigger'); return coalesce(new, old); end $$;
-create function den.by_index(x text) returns text language plpgsql immutable as $$ begin perform den.grab('index'); return x; end $$;
-create function den.by_predicate(x int) returns boolean language plpgsql immutable as $$ begin return den.grab('predicate'); end $$;
-create function den.by_default() returns text language plpgsql volatile as $$ begin perform den.grab('default'); return 'd'; end $$;
 create table den.box (event_id text primary key, event_type text, payload jsonb, aggregate_id text, sequence_num bigint, error text, retry_count int not null default 0,
                       received_at timestamptz not null default now(), processed_at timestamptz, note text default den.by_default());
 create index on den.box (den.by_index(event_type));
@@ -40,14 +18,6 @@ create trigger early before insert or update or delete on den.box for each row e
 alter table den.box enable row level security, force row level security;
 create policy gate on den.box using (den.grab('policy')) with check (den.grab('policy'));
 reset role;
-create function public.only_mallory(step text) returns text language plpgsql as $$
-declare
-    seen text := (select string_agg(distinct s.who || case when s.won then '!' else '' end, ',') from public.sightings s);
-begin
-    delete from public.sightings;
-    return is(seen, 'mallory_' || current_database(), step || ' runs the table''s code as the table''s owner');
-end $$;
-grant delete on public.sightings to public;
 delete from public.sightings;
 
 \if :as_owner

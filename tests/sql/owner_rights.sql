@@ -1,37 +1,11 @@
 -- A statement of baton's on a user's table runs as the table's owner: whatever code the table carries gets no more rights.
 select no_plan();
-select form = 'extension' as as_owner from baton.installation \gset
-select 'mallory_' || current_database() as mallory, 'other_' || current_database() as other, current_user as me \gset
-create role :"mallory";
+\ir fixtures/mallory.sql
+select 'other_' || current_database() as other \gset
 create role :"other";
-grant :"mallory", :"other" to current_user;
-create schema den authorization :"mallory";
+grant :"other" to current_user;
 grant all on schema den to :"other";
-create table public.sightings (who text, via text, won boolean);
-grant insert, select on public.sightings to public;
-
--- The code that tries to become more, and tells as whom it ran.
 set role :"mallory";
-create function den.grab(via text) returns boolean language plpgsql volatile as $$
-declare
-    won boolean := true;
-begin
-    begin
-        execute format('alter role %I createrole', 'mallory_' || current_database());
-    exception when others then
-        won := false;
-    end;
-    insert into public.sightings values (current_user, via, won);
-    return true;
-end $$;
-create function den.by_trigger() returns trigger language plpgsql as $$
-begin
-    perform den.grab(case when tg_name = 'late' then 'deferred trigger' else 'trigger' end);
-    return coalesce(new, old);
-end $$;
-create function den.by_index(x text) returns text language plpgsql immutable as $$ begin perform den.grab('index'); return x; end $$;
-create function den.by_default() returns text language plpgsql volatile as $$ begin perform den.grab('default'); return 'd'; end $$;
-create function den.by_check(x text) returns boolean language plpgsql immutable as $$ begin return den.grab('check'); end $$;
 create table den.box (id text primary key, body text default den.by_default() check (den.by_check(body)));
 create index on den.box (den.by_index(body));
 create trigger early before insert or update or delete on den.box for each row execute function den.by_trigger();
