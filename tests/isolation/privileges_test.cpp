@@ -84,7 +84,7 @@ std::string write_table(const std::map<Object, Cells>& objects) {
 }
 
 std::filesystem::path page() {
-    return std::filesystem::path(__FILE__).parent_path() / "../../docs/privileges.md";
+    return std::filesystem::path(BATON_SOURCE) / "docs/privileges.md";
 }
 
 std::string read_page() {
