@@ -193,15 +193,17 @@ Oid owner_of(Oid function) {
     });
 }
 
-// Let the log notice that it was restored into another cluster: once per session, before its first event
-// there commits. As baton's owner, because a writer needs no right but INSERT.
-void verify_era(Oid outbox, Oid trigger_function) {
+// Let the log notice that it came from another history: once per session, before its first event here
+// commits. As baton's owner, because a writer needs no right but INSERT. What is remembered outlives a
+// rollback: verify_era() says so only of what another transaction has committed.
+void verify_era(Oid outbox, bool made_by_baton, Oid trigger_function) {
     static auto& verified = *new std::vector<Oid>;  // never destroyed: nothing of ours runs at exit
     if (std::find(verified.begin(), verified.end(), outbox) != verified.end()) return;
     const pg::RestrictedRole role(owner_of(trigger_function));
     pg::Spi spi;
-    const pg::SqlParam relation{REGCLASSOID, ObjectIdGetDatum(outbox)};
-    spi.execute("select baton_internal.verify_era($1)", {&relation, 1});
+    const std::array<pg::SqlParam, 2> params{
+        {{REGCLASSOID, ObjectIdGetDatum(outbox)}, {BOOLOID, BoolGetDatum(made_by_baton)}}};
+    spi.execute("select baton_internal.verify_era($1, $2)", params);
     const auto lasting = spi.datum(0, 1);
     if (lasting && DatumGetBool(*lasting)) verified.push_back(outbox);
 }
@@ -229,7 +231,7 @@ extern "C" Datum baton_ring_doorbell(PG_FUNCTION_ARGS) {
         const auto* const trigger = reinterpret_cast<const TriggerData*>(fcinfo->context);
         const Relation table = trigger->tg_relation;
         const Oid outbox = root_of(RelationGetRelid(table), table->rd_rel->relispartition);
-        verify_era(outbox, fcinfo->flinfo->fn_oid);
+        verify_era(outbox, trigger->tg_trigger->tgnargs > 0, fcinfo->flinfo->fn_oid);
         if (attached() != nullptr) mark(bell_of(outbox));
         return PointerGetDatum(nullptr);
     });

@@ -46,7 +46,7 @@ as $$
 declare
     root oid := coalesce(pg_partition_root(tg_relid), tg_relid);
 begin
-    perform baton_internal.verify_era(root);
+    perform baton_internal.verify_era(root, tg_nargs > 0);
     if (current_setting('transaction_isolation') in ('repeatable read', 'serializable')
         or exists (select from baton_internal.sleepers s where s.outbox = root and s.until > clock_timestamp()))
        and baton_internal.may_notify() then

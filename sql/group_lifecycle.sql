@@ -72,6 +72,10 @@ begin
     end if;
     perform baton_internal.check_tenant(outbox.tenancy, wanted.tenant_id);
     perform baton_internal.verify_era(relation);
+    perform from baton.outboxes o where o.outbox_id = outbox.outbox_id for key share;  -- or it could be dropped meanwhile
+    if not found then
+        perform baton_internal.find_outbox(relation);
+    end if;
 
     insert into baton.consumer_groups (group_name, outbox_id, auto_offset_reset, ordered, tenant_id, max_attempts,
                                        retry_base, retry_limit, on_poison)

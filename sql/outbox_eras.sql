@@ -16,12 +16,19 @@ language sql stable
 as $$ select ('x' || left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()), 8))::bit(32)::int $$;
 comment on function baton_internal.current_timeline() is 'the timeline on which this server writes';
 
--- Whether a log is all there. A restore makes the primary key last, after every row: until then nobody may judge by what is
--- in the table, or events that are still to come would count as seen.
+-- Whether a log is all there, with what the groups know of it. A restore makes a primary key after the table's rows: until then
+-- nobody may judge by what is in the table, or events that are still to come would count as seen.
 create function baton_internal.is_complete(relation regclass)
 returns boolean
-language sql stable
-as $$ select exists (select from pg_catalog.pg_index i where i.indrelid = relation and i.indisprimary and i.indisvalid) $$;
+language plpgsql stable
+as $$
+begin
+    return not exists (
+        select from unnest(array[is_complete.relation, 'baton_internal.outbox_eras', 'baton_internal.outbox_partitions', 'baton.consumer_groups',
+                                 'baton_internal.group_positions', 'baton_internal.windows', 'baton_internal.pieces', 'baton_internal.parked']::regclass[]) r
+         where not exists (select from pg_catalog.pg_index i where i.indrelid = r and i.indisprimary and i.indisvalid));
+end
+$$;
 comment on function baton_internal.is_complete(regclass) is 'false while a log is being restored';
 
 -- Begin an era in this cluster.
@@ -101,6 +108,11 @@ begin
          where e.outbox_id = found_era.outbox_id and e.era = found_era.era and e.timeline <> here;
         return;
     end if;
+    -- Several jobs load the extension's tables in any order, and their keys are there from the beginning. The jobs stay to the end.
+    if exists (select from pg_stat_activity a where a.datname = current_database() and a.application_name = 'pg_restore') then
+        raise exception 'outbox % is being restored', relation
+            using errcode = 'object_not_in_prerequisite_state', hint = 'try again when pg_restore has ended';
+    end if;
     -- an own row is one that this transaction wrote: the restored ones may happen to carry its id
     execute format('select max(id) from %s where xid <> $1 or age(xmin) > 0', relation)
        into last_restored using coalesce(pg_current_xact_id_if_assigned(), '0'::xid8);
@@ -118,7 +130,8 @@ comment on function baton_internal.settle_log(baton_internal.outbox_eras, regcla
 
 -- Compare the log's era with this cluster; end it when the log came from another history. True when it need not be asked
 -- again in this session: never by what this transaction itself has written, which may be rolled back, or prepared and then be.
-create function baton_internal.verify_era(relation regclass)
+-- A table that is_outbox and not in the catalog is one whose catalog is still to come.
+create function baton_internal.verify_era(relation regclass, is_outbox boolean default false)
 returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -135,9 +148,9 @@ begin
     select e.* into open_era
       from baton_internal.outbox_eras e join baton.outboxes o using (outbox_id)
      where o.relation = verify_era.relation and e.last_id is null;
-    if not found then
+    if not found and not is_outbox and not exists (select from baton.outboxes o where o.relation = verify_era.relation) then
         return false;
-    elsif not baton_internal.is_complete(relation) then
+    elsif open_era.era is null or not baton_internal.is_complete(relation) then
         raise exception 'outbox % is being restored', relation
             using errcode = 'object_not_in_prerequisite_state', hint = 'try again when the restore is complete';
     elsif open_era.timeline <> baton_internal.current_timeline() or not baton_internal.is_of_this_history(open_era, relation) then
@@ -150,6 +163,30 @@ begin
     return true;
 end
 $$;
-comment on function baton_internal.verify_era(regclass) is 'ends the era of a log that was restored into another history';
+comment on function baton_internal.verify_era(regclass, boolean) is 'ends the era of a log that was restored into another history';
+
+-- Refuse an event that comes with a transaction id of elsewhere: by logical replication, or from whoever names the id. Groups would
+-- take the event for one that they have seen, and maintenance would not know of ids that the log's sequence has not given. What a
+-- restore loads is left alone: its era is not of this history yet.
+create function baton_internal.refuse_foreign_event()
+returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    root constant regclass := coalesce(pg_partition_root(tg_relid), tg_relid);
+begin
+    if exists (select from baton_internal.outbox_eras e join baton.outboxes o using (outbox_id)
+                where o.relation = root and e.last_id is null and e.relation_id = root::oid
+                  and e.system_identifier = baton_internal.system_identifier()) then
+        raise exception 'outbox % takes no event of another transaction', root
+            using errcode = 'object_not_in_prerequisite_state',
+                  detail = format('event %s carries transaction id %s', new.id, new.xid),
+                  hint = 'leave xid out; keep outboxes out of logical replication, and carry their events with a pipeline';
+    end if;
+    return new;
+end
+$$;
+comment on function baton_internal.refuse_foreign_event() is 'row trigger: an event that was written in another history is not taken';
 
 select baton_internal.declare_privileges('execute', '{baton_producer,baton_consumer,baton_relay,baton_operator}', '{verify_era}');

@@ -126,10 +126,14 @@ begin
       from jsonb_populate_record(null::baton.outboxes, options) o
     returning * into outbox;
     perform baton_internal.begin_era(outbox.outbox_id, 1, outbox.relation);
+    -- before the partitions, which take over that it fires always
+    execute format('create trigger baton_origin before insert on %s for each row when (new.xid <> pg_current_xact_id())
+                    execute function baton_internal.refuse_foreign_event()', full_name);
+    execute format('alter table %s enable always trigger baton_origin', full_name);
     perform baton_internal.add_partition(outbox), baton_internal.add_partition(outbox);
     update baton_internal.outbox_partitions p set state = case p.first_id when 1 then 'open' else 'ahead' end where p.outbox_id = outbox.outbox_id;
     perform baton_internal.make_append_only(outbox.relation, outbox.outbox_id);
-    execute format('create trigger baton_doorbell after insert on %s for each statement execute function baton_internal.ring_doorbell()', full_name);
+    execute format('create trigger baton_doorbell after insert on %s for each statement execute function baton_internal.ring_doorbell(''outbox'')', full_name);
     perform baton_internal.guard_outbox(outbox);
     perform baton_internal.grant_outbox(outbox);
     return outbox.relation;

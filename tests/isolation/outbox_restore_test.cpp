@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <future>
 #include <sstream>
 
 #include "isolation/outbox_workload.hpp"
@@ -190,6 +191,69 @@ TEST_P(OutboxRestore, a_restored_event_that_carries_the_id_of_the_first_transact
     ASSERT_EQ(publisher.value("select count(distinct xid) from events"), "1") << "the ids did not meet";
     Connection db(to);
     EXPECT_EQ(GroupReader(db, "g").drain(), "3");
+}
+
+TEST_P(OutboxRestore, nobody_reads_or_writes_before_several_jobs_have_restored_everything) {
+    Cluster& cluster = shared_cluster(GetParam());
+    const auto from = cluster.fresh_database();
+    {
+        Connection db(from);
+        db.exec(
+            "select baton.create_outbox('events'); select baton.create_consumer_group('g', 'events', "
+            "'earliest'); insert into events (event_type) select 'e' from generate_series(1, 5)");
+        GroupReader reader(db, "g");
+        EXPECT_EQ(reader.poll(3), "1,2,3");
+        db.exec("select baton.fail_events('g', 'reader', '{1}', 'boom')");
+    }
+    for (const std::string last : {"pieces", "parked", "windows", "group_positions", "outbox_eras"}) {
+        SCOPED_TRACE(last);
+        const auto to = cluster.database_for_restore();
+        Connection db(to);
+        Connection lock(to);
+        db.exec("set statement_timeout = '60s'");  // whoever reads too early may wait for the lock, too
+        std::future<void> early;
+        const auto be_early = [&] {
+            wait_until("a job waits and the log is restored", [&] {
+                return db.value(
+                           "select exists (select from pg_locks where not granted and relation = "
+                           "$1::regclass) and "
+                           "exists (select from pg_index where indrelid = 'events'::regclass and "
+                           "indisprimary "
+                           "and indisvalid) and exists (select from pg_trigger where tgrelid = "
+                           "'events'::regclass and tgname = 'baton_doorbell')",
+                           {"baton_internal." + last}) == "t";
+            });
+            for (const std::string statement :
+                 {"select baton.poll_outbox('g', 'early')", "select baton_internal.take_group('g', 'early')",
+                  "insert into events (event_type) values ('early')"}) {
+                try {
+                    db.exec(statement);
+                    ADD_FAILURE() << "too early: " << statement;
+                } catch (const SqlError& error) {
+                    EXPECT_TRUE(error.sqlstate() == "55000" || error.sqlstate() == "42704") << error.what();
+                }
+            }
+            lock.exec("commit");
+        };
+        dump_and_restore(from, to,
+                         {.jobs = 3, .between = [&](const std::string& section) {
+                              if (section != "pre-data") return;
+                              lock.exec("begin; lock table baton_internal." + last + " in share mode");
+                              early = std::async(std::launch::async, be_early);
+                          }});
+        early.get();
+        db.exec("update baton_internal.pieces set leased_until = now() - interval '1 second'");
+        db.exec("update baton_internal.parked set due_at = now() - interval '1 second'");
+        db.exec("insert into events (event_type) values ('new')");
+        std::set<std::string> got;
+        std::istringstream list(GroupReader(db, "g").drain());
+        for (std::string id; std::getline(list, id, ',');) got.insert(id);
+        EXPECT_EQ(got,
+                  (std::set<std::string>{"1", "2", "3", "4", "5", db.value("select max(id) from events")}));
+        EXPECT_EQ(db.value("select count(*) filter (where tgenabled <> 'A') from pg_trigger where tgname = "
+                           "'baton_origin'"),
+                  "0");
+    }
 }
 
 TEST_P(OutboxRestore, a_promoted_standby_goes_on_without_loss) {

@@ -96,4 +96,9 @@ select throws_ok($$ select baton.publish('events', 't', '{}') $$, 'BT005', null,
 select baton.set_setting('outbox_enabled', 'on');
 select lives_ok($$ select baton.publish('events', 't', '{}') $$, 'and on');
 
+select throws_ok($$ insert into events (xid, event_type) values ('5', 'x') $$, '55000', null, 'nobody chooses a transaction');
+select is((select string_agg(distinct coalesce(g.tgenabled, '-')::text, ',') from pg_partition_tree('events') t
+            left join pg_trigger g on g.tgrelid = t.relid and g.tgname = 'baton_origin'),
+          'A', 'not even where triggers are off for a replica, in any partition');
+
 select * from finish();

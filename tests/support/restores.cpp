@@ -104,7 +104,11 @@ void dump_and_restore(const std::string& from, const std::string& to, const Dump
     if (dump.jobs > 1) {
         const auto file = (folder / "dump").string();
         run_or_throw({.argv = with({"pg_dump", "-Fc", "-d", from, "-f", file})});
-        run_or_throw({.argv = {"pg_restore", "-e", "-j", std::to_string(dump.jobs), "-d", to, file}});
+        run_or_throw({.argv = {"pg_restore", "-e", "--section=pre-data", "-d", to, file}});
+        if (dump.between) dump.between("pre-data");
+        run_or_throw({.argv = {"pg_restore", "-e", "-j", std::to_string(dump.jobs), "--section=data",
+                               "--section=post-data", "-d", to, file}});
+        if (dump.between) dump.between("post-data");
         return;
     }
     const auto file = (folder / "dump.sql").string();

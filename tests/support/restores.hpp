@@ -39,6 +39,7 @@ struct Dump {
 };
 // Dump one database and load it into another, which Cluster::database_for_restore() made. Throws Error in the
 // words of the tool that failed.
+// With several jobs there are two sections: before the data, and all the rest.
 void dump_and_restore(const std::string& from, const std::string& to, const Dump& dump = {});
 
 // Move all of a server's databases into a new cluster of the same version with pg_upgrade; the old one is
