@@ -101,6 +101,7 @@ create table baton_internal.parked (
 comment on table baton_internal.parked is 'events that cannot go now: scheduled, retry, blocked, dead';
 create index parked_due on baton_internal.parked (group_id, due_at) where state in ('scheduled', 'retry') and lease_token is null;
 create index parked_key on baton_internal.parked (group_id, key, id) where key is not null;
+create index parked_blocking on baton_internal.parked (group_id, key, id) where state in ('retry', 'blocked') and key is not null;
 create index parked_dead on baton_internal.parked (group_id, parked_id) where state = 'dead';
 create index parked_holder on baton_internal.parked (group_id, consumer_id, lease_token) where lease_token is not null;
 create index parked_lease_end on baton_internal.parked (group_id, leased_until) where lease_token is not null;

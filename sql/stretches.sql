@@ -18,15 +18,24 @@ create type baton_internal.stretch_plan as (
 );
 comment on type baton_internal.stretch_plan is 'what is to be done with a stretch of a window';
 
--- Plan the next events of a piece. Reads only. `parked` says whether there are parked events that may stand in the way.
+-- Plan the next events of a piece. Reads only. What is parked is looked at only where it can matter: a dead letter from before costs nothing.
 create function baton_internal.plan_stretch(outbox baton.outboxes, g baton.consumer_groups, w baton_internal.windows, p baton_internal.pieces, open_lanes bigint,
-                                   room int, moment timestamptz, parked boolean)
+                                   room int, moment timestamptz)
 returns baton_internal.stretch_plan
 language plpgsql stable
 as $$
 declare
+    blocking constant text := case when g.on_poison = 'park' then $c$q.state in ('retry', 'blocked')$c$ else $c$q.state in ('retry', 'blocked', 'dead')$c$ end;
+    some_parked constant boolean := exists (
+        select from baton_internal.parked q
+         where q.group_id = g.group_id and q.id > case when w.late = '{}' then greatest(p.after_id, w.first_id - 1) else p.after_id end and q.id <= p.upto_id);
+    some_blocked boolean := false;
     plan baton_internal.stretch_plan;
 begin
+    if g.ordered then
+        execute format('select exists (select from baton_internal.parked q where q.group_id = %s and q.key is not null and %s)', g.group_id, blocking)
+           into some_blocked;
+    end if;
     execute format($sql$
         with stretch as (
             select e.id, e.key, e.available_at, 1::bigint << e.lane as lane,
@@ -44,15 +53,15 @@ begin
           from stretch$sql$,
         baton_internal.window_query(outbox, g, w, p.after_id, p.upto_id, room,
                            'e.id, coalesce(e.partition_key, e.aggregate_id) as key, e.available_at, ' || baton_internal.lane_expression() || ' as lane'),
-        case when parked then format('or exists (select from baton_internal.parked q where q.group_id = %s and q.id = e.id)', g.group_id) end,
-        case when parked and g.ordered then format(
-             'when exists (select from baton_internal.parked q where q.group_id = %s and q.key = e.key and q.id < e.id and q.state = any (%L)) then ''blocked''',
-             g.group_id, case when g.on_poison = 'park' then '{retry,blocked}' else '{retry,blocked,dead}' end) end)
+        case when some_parked then format('or exists (select from baton_internal.parked q where q.group_id = %s and q.id = e.id)', g.group_id) end,
+        case when some_blocked then format(
+             'when exists (select from baton_internal.parked q where q.group_id = %s and q.key = e.key and q.key is not null and q.id < e.id and %s) then ''blocked''',
+             g.group_id, blocking) end)
        into plan using p.holes, open_lanes, moment;
     return plan;
 end
 $$;
-comment on function baton_internal.plan_stretch(baton.outboxes, baton.consumer_groups, baton_internal.windows, baton_internal.pieces, bigint, int, timestamptz, boolean)
+comment on function baton_internal.plan_stretch(baton.outboxes, baton.consumer_groups, baton_internal.windows, baton_internal.pieces, bigint, int, timestamptz)
     is 'what is to be done with the next events of a piece; read-only';
 
 -- The pieces that a poll may lease, in order, and the lanes in which something is outstanding. When a suspect can go, it is the only one.
@@ -150,14 +159,14 @@ comment on function baton_internal.window_to_carve(baton.outboxes, baton.consume
     is 'the window from which new stretches are carved';
 
 -- Lease a part of a piece that waits: as much as there is room for, of the lanes that are open. The rest waits on.
-create function baton_internal.lease_piece(outbox baton.outboxes, g baton.consumer_groups, p baton_internal.pieces, open_lanes bigint, room int, parked boolean,
+create function baton_internal.lease_piece(outbox baton.outboxes, g baton.consumer_groups, p baton_internal.pieces, open_lanes bigint, room int,
                                   consumer_id text, token uuid, moment timestamptz, until timestamptz)
 returns baton_internal.stretch_plan
 language plpgsql
 as $$
 declare
     w constant baton_internal.windows := baton_internal.load_window(outbox, g.group_id, p.window_number);
-    plan constant baton_internal.stretch_plan := baton_internal.plan_stretch(outbox, g, w, p, open_lanes, room, moment, parked);
+    plan constant baton_internal.stretch_plan := baton_internal.plan_stretch(outbox, g, w, p, open_lanes, room, moment);
 begin
     perform baton_internal.flush_window(w);
     delete from baton_internal.pieces q where q.group_id = g.group_id and q.piece_id = p.piece_id;
@@ -171,11 +180,11 @@ begin
     return plan;
 end
 $$;
-comment on function baton_internal.lease_piece(baton.outboxes, baton.consumer_groups, baton_internal.pieces, bigint, int, boolean, text, uuid, timestamptz, timestamptz)
+comment on function baton_internal.lease_piece(baton.outboxes, baton.consumer_groups, baton_internal.pieces, bigint, int, text, uuid, timestamptz, timestamptz)
     is 'leases a piece, or as much of it as can go';
 
 -- Carve the next stretch out of the open window. Lanes that are not open become a piece that waits.
-create function baton_internal.carve_stretch(outbox baton.outboxes, g baton.consumer_groups, w baton_internal.windows, open_lanes bigint, room int, parked boolean,
+create function baton_internal.carve_stretch(outbox baton.outboxes, g baton.consumer_groups, w baton_internal.windows, open_lanes bigint, room int,
                                     consumer_id text, token uuid, moment timestamptz, until timestamptz,
                                     inout at baton_internal.group_positions, out plan baton_internal.stretch_plan)
 language plpgsql
@@ -187,7 +196,7 @@ begin
     p.upto_id := 9223372036854775807;
     p.attempt := 1;
     p.holes := '{}';
-    plan := baton_internal.plan_stretch(outbox, g, w, p, open_lanes, room, moment, parked);
+    plan := baton_internal.plan_stretch(outbox, g, w, p, open_lanes, room, moment);
     perform baton_internal.flush_window(w);
     if plan.wait_lanes <> 0 then
         perform baton_internal.leave_piece(g.group_id, w.window_number, plan.wait_from - 1, plan.wait_upto, plan.wait_lanes, 1, plan.holes);
@@ -200,7 +209,7 @@ begin
     at.after_id := coalesce(plan.last_read, at.after_id);
 end
 $$;
-comment on function baton_internal.carve_stretch(baton.outboxes, baton.consumer_groups, baton_internal.windows, bigint, int, boolean, text, uuid, timestamptz,
+comment on function baton_internal.carve_stretch(baton.outboxes, baton.consumer_groups, baton_internal.windows, bigint, int, text, uuid, timestamptz,
     timestamptz, baton_internal.group_positions) is 'leases the next events of the open window';
 
 -- See that everything in a window is on disk: what a crash could still take back must not leave the database.
@@ -229,7 +238,6 @@ declare
     p baton_internal.pieces;
     w baton_internal.windows;
     plan baton_internal.stretch_plan;
-    parked boolean;              -- there are parked events that may stand in the way
     busy bigint;                 -- lanes in which something is outstanding
     given bigint := 0;           -- lanes given in this poll: later events of theirs may follow
     open_lanes bigint;
@@ -241,11 +249,10 @@ begin
         choice := baton_internal.choose_pieces(g, at.first_piece);
         busy := choice.busy;
         room := batch;
-        parked := exists (select from baton_internal.parked q where q.group_id = g.group_id);
         if choice.suspects then
             room := baton_internal.suspects_share(batch, (choice.todo[1]).attempt - 1);
             members := 1;
-        elsif parked then
+        elsif exists (select from baton_internal.due_parked(g, moment, true, 1)) then
             select count(*) into gave from baton_internal.lease_parked(g, consumer_id, token, moment, until, room, true);
             room := room - gave;
         end if;
@@ -259,9 +266,8 @@ begin
                 busy := busy | p.lanes;
                 continue;
             end if;
-            plan := baton_internal.lease_piece(outbox, g, p, open_lanes, room, parked, consumer_id, token, moment, until);
+            plan := baton_internal.lease_piece(outbox, g, p, open_lanes, room, consumer_id, token, moment, until);
             busy := busy | (p.lanes & ~open_lanes);
-            parked := parked or plan.aside_ids is not null;
             given := given | plan.given_lanes;
             gave := gave + plan.gave;
             room := room - plan.reads;
@@ -281,14 +287,13 @@ begin
             open_lanes := given & ~busy | baton_internal.share_lanes(
                 coalesce((baton_internal.survey_window(outbox, g, w, at.after_id, room)), 0) & ~busy & ~given, members, consumer_id);
         end if;
-        step := baton_internal.carve_stretch(outbox, g, w, open_lanes, room, parked, consumer_id, token, moment, until, at);
+        step := baton_internal.carve_stretch(outbox, g, w, open_lanes, room, consumer_id, token, moment, until, at);
         at := step.at;
         plan := step.plan;
         if plan.wait_lanes <> 0 then
             busy := busy | plan.wait_lanes;
             pieces := pieces + 1;  -- counts against the limit of pieces under way
         end if;
-        parked := parked or plan.aside_ids is not null;
         given := given | plan.given_lanes;
         gave := gave + plan.gave;
         room := room - plan.reads;

@@ -11,21 +11,25 @@ comment on function baton_internal.suspects_share(int, int) is 'how many suspect
 -- Whether a consumer holds anything.
 create function baton_internal.holds_something(g baton.consumer_groups, first_piece bigint, consumer_id text)
 returns boolean
-language sql stable
+language plpgsql stable
 as $$
-    select exists (select from baton_internal.parked p where p.group_id = g.group_id and p.consumer_id = holds_something.consumer_id and p.lease_token is not null)
+begin
+    return exists (select from baton_internal.parked p where p.group_id = g.group_id and p.consumer_id = holds_something.consumer_id and p.lease_token is not null)
         or exists (select from baton_internal.pieces p where p.group_id = g.group_id and p.piece_id >= holds_something.first_piece
-                      and p.consumer_id = holds_something.consumer_id and p.lease_token is not null)
+                      and p.consumer_id = holds_something.consumer_id and p.lease_token is not null);
+end
 $$;
 comment on function baton_internal.holds_something(baton.consumer_groups, bigint, text) is 'whether a consumer has a lease';
 
 -- Whether a consumer has a suspect in hand at its last attempt. It gets nothing else until that is settled or lost.
 create function baton_internal.has_last_chance(g baton.consumer_groups, consumer_id text)
 returns boolean
-language sql stable
+language plpgsql stable
 as $$
-    select exists (select from baton_internal.parked p where p.group_id = g.group_id and p.consumer_id = has_last_chance.consumer_id
-                      and p.lease_token is not null and p.lost > 0 and p.attempt >= g.max_attempts)
+begin
+    return exists (select from baton_internal.parked p where p.group_id = g.group_id and p.consumer_id = has_last_chance.consumer_id
+                      and p.lease_token is not null and p.lost > 0 and p.attempt >= g.max_attempts);
+end
 $$;
 comment on function baton_internal.has_last_chance(baton.consumer_groups, text) is 'whether a consumer tries a suspect for the last time';
 

@@ -21,11 +21,14 @@ std::string make_database(Form form) {
     return url;
 }
 
+void settle_held(Connection& db) {
+    db.exec(
+        "select baton.commit_offset('g', 'c', max(upto_id), lease_token) from baton_internal.pieces "
+        "group by lease_token");
+}
+
 void settle_all(Connection& db) {
-    while (db.value("select count(*) from baton.poll_outbox('g', 'c')") != "0")
-        db.exec(
-            "select baton.commit_offset('g', 'c', max(upto_id), lease_token) from baton_internal.pieces "
-            "group by lease_token");
+    while (db.value("select count(*) from baton.poll_outbox('g', 'c')") != "0") settle_held(db);
 }
 
 // The pages that a statement touches.
@@ -114,6 +117,72 @@ TEST_P(OutboxCost, the_statements_of_a_relay_find_a_late_event_without_reading_t
         EXPECT_LT(pages_of(db, "execute late('{" + xid + "}', 0, 9223372036854775807, 1000)"), 20) << mode;
     }
     EXPECT_EQ(db.query("execute late('{" + xid + "}', 0, 9223372036854775807, 1000)").rows(), 1);
+}
+
+TEST_P(OutboxCost, an_empty_poll_and_a_commit_do_not_read_what_is_parked_for_later_or_leased) {
+    const auto url = make_database(GetParam());
+    Connection db(url);
+    settle_all(db);
+    const auto empty_poll = [&db] { return pages_of(db, "select * from baton.poll_outbox('g', 'c')"); };
+    db.exec(
+        "insert into events (event_type, available_at) select 'later', now() + interval '1 day' from "
+        "generate_series(1, 20000)");
+    while (db.value("select count(*) from baton_internal.parked") != "20000")
+        db.exec("select count(*) from baton.poll_outbox('g', 'c', 5000)");
+    db.exec("analyze baton_internal.parked");
+    empty_poll();  // fills the caches
+    EXPECT_LT(empty_poll(), 100) << "with events for later";
+    db.exec("update baton_internal.parked set due_at = now() - interval '1 day'");
+    EXPECT_EQ(db.value("select count(*) from baton.poll_outbox('g', 'other', 20000)"), "20000");
+    db.exec("vacuum analyze baton_internal.parked");
+    empty_poll();
+    EXPECT_LT(empty_poll(), 100) << "with events in the hands of another";
+    pages_of_a_cycle(db);
+    EXPECT_LT(pages_of_a_cycle(db), 400);
+}
+
+TEST_P(OutboxCost, a_retry_that_its_line_holds_back_is_no_work) {
+    const auto url = shared_cluster(GetParam()).fresh_database();
+    Connection db(url);
+    db.exec(
+        "select baton.create_outbox('events'); select baton.create_consumer_group('g', 'events', 'earliest', "
+        "retry_base => '1 ms', retry_limit => '1 ms'); "
+        "insert into events (event_type, partition_key) values ('e', 'k'), ('e', 'k')");
+    EXPECT_EQ(db.value("select count(*) from baton.poll_outbox('g', 'c')"), "2");
+    db.exec("select baton.fail_events('g', 'c', '{2}', 'not now')");
+    db.exec("update baton_internal.parked set due_at = now() - interval '1 second'");
+    db.exec("begin read only");  // who took the lock would fail
+    EXPECT_EQ(db.value("select count(*) from baton.poll_outbox('g', 'c')"), "0");
+    db.exec("commit");
+    db.exec("select baton.commit_offset('g', 'c', 1)");
+    EXPECT_EQ(db.value("select count(*) from baton.poll_outbox('g', 'c')"), "1")
+        << "when the line is free it is";
+}
+
+TEST_P(OutboxCost, dead_letters_do_not_slow_down_the_rest) {
+    const auto url = make_database(GetParam());
+    Connection db(url);
+    settle_all(db);
+    const auto pages_of_a_hundred = [&db] {
+        db.exec(
+            "insert into events (event_type, partition_key) select 'e', i::text from generate_series(1, 100) "
+            "i");
+        const long pages = pages_of(db, "select * from baton.poll_outbox('g', 'c')");
+        settle_held(db);
+        return pages;
+    };
+    pages_of_a_hundred();
+    const long before = pages_of_a_hundred();
+    db.exec(
+        "insert into events (event_type, partition_key) select 'poison', (i % 100)::text from "
+        "generate_series(1, 500) i");
+    db.exec(
+        "select baton.fail_events('g', 'c', array_agg(p.id), 'never', true) from "
+        "baton.poll_outbox('g', 'c', 500) p");
+    db.exec("analyze baton_internal.parked");
+    pages_of_a_hundred();
+    EXPECT_LT(pages_of_a_hundred(), before + 30);
+    EXPECT_EQ(db.value("select count(*) from baton.dead_letters"), "500");
 }
 
 TEST_P(OutboxCost, a_poll_with_an_old_snapshot_cannot_lease_what_another_has_leased_since) {
