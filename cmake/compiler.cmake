@@ -2,6 +2,7 @@
 
 option(BATON_EXTENSION "build the server extension" ON)
 option(BATON_BENCH "build the benchmarks" OFF)
+option(BATON_FUZZ "build the fuzz targets for libFuzzer; needs clang" OFF)
 set(BATON_SANITIZE "" CACHE STRING "address, thread or empty")
 
 # g++ 12 at -O3 takes "text" + std::string for overlapping memory (GCC bug 105651), hence -Wno-restrict.
@@ -19,6 +20,14 @@ if(BATON_SANITIZE)
   # With sanitizers the compiler takes parts of <regex> for uninitialized.
   target_compile_options(baton_options INTERFACE ${sanitizer_flags} -Wno-maybe-uninitialized)
   target_link_options(baton_options INTERFACE ${sanitizer_flags})
+endif()
+
+if(BATON_FUZZ)
+  # libFuzzer is linked to the targets alone; the code that they try only reports where it has been. clang warns of other
+  # things than g++, which the ordinary builds are for.
+  set(fuzzer_flags -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_compile_options(baton_options INTERFACE ${fuzzer_flags} -Wno-everything)
+  target_link_options(baton_options INTERFACE ${fuzzer_flags})
 endif()
 
 find_program(CCACHE ccache)

@@ -167,59 +167,6 @@ void add_unless_given(Headers& headers, std::size_t given, std::string_view name
 
 }  // namespace
 
-TimeText::TimeText(Timestamp time) {
-    const auto day = std::chrono::floor<std::chrono::days>(time);
-    const std::chrono::year_month_day date(day);
-    const std::chrono::hh_mm_ss clock(time - day);
-    const int year = static_cast<int>(date.year());
-    char* end = chars_.data();
-    const auto write = [&end](std::int64_t number, std::ptrdiff_t digits, char after) {
-        end += digits;
-        for (char* place = end; place != end - digits; number /= 10)
-            *--place = static_cast<char>('0' + number % 10);
-        *end++ = after;
-    };
-    if (year < 0) *end++ = '-';
-    write(std::abs(year), std::abs(year) > 9999 ? 6 : 4, '-');
-    write(static_cast<unsigned>(date.month()), 2, '-');
-    write(static_cast<unsigned>(date.day()), 2, 'T');
-    write(clock.hours().count(), 2, ':');
-    write(clock.minutes().count(), 2, ':');
-    write(clock.seconds().count(), 2, '.');
-    write(clock.subseconds().count(), 6, 'Z');
-    size_ = static_cast<std::size_t>(end - chars_.data());
-}
-
-std::optional<Timestamp> read_rfc3339(std::string_view text) {
-    const std::string copy(text);
-    std::tm utc{};
-    int used = 0;
-    if (std::sscanf(copy.c_str(), "%4d-%2d-%2d%*1[Tt ]%2d:%2d:%2d%n", &utc.tm_year, &utc.tm_mon, &utc.tm_mday,
-                    &utc.tm_hour, &utc.tm_min, &utc.tm_sec, &used) != 6 ||
-        used != 19)
-        return std::nullopt;
-    utc.tm_year -= 1900;
-    utc.tm_mon -= 1;
-    auto at = static_cast<std::size_t>(used);
-    std::int64_t micros = 0;
-    if (at < copy.size() && copy[at] == '.')
-        for (std::int64_t place = 100'000; ++at < copy.size() && copy[at] >= '0' && copy[at] <= '9';
-             place /= 10)
-            micros += (copy[at] - '0') * place;
-    int hours = 0;
-    int minutes = 0;
-    const std::string zone = copy.substr(at);
-    if (zone != "Z" && zone != "z") {
-        if (zone.size() != 6 || (zone[0] != '+' && zone[0] != '-') ||
-            std::sscanf(zone.c_str() + 1, "%2d:%2d", &hours, &minutes) != 2)
-            return std::nullopt;
-        if (zone[0] == '-') hours = -hours, minutes = -minutes;
-    }
-    const std::chrono::seconds local(::timegm(&utc));
-    return Timestamp(local - std::chrono::hours(hours) - std::chrono::minutes(minutes) +
-                     std::chrono::microseconds(micros));
-}
-
 HeaderBinding HeaderBinding::of(std::string_view sink_type) {
     if (sink_type == "kafka") return {"ce_", false};
     if (sink_type == "rabbitmq") return {"cloudEvents_", false};

@@ -15,6 +15,7 @@
 
 #include "event/event.hpp"
 #include "event/template.hpp"
+#include "event/time_text.hpp"
 
 namespace baton {
 
@@ -59,18 +60,5 @@ class Envelope {
     Options options_;
     Template source_;
 };
-
-// A time with microseconds and Z: 2026-01-31T23:59:59.123456Z
-class TimeText {
-  public:
-    explicit TimeText(Timestamp time);
-    operator std::string_view() const { return {chars_.data(), size_}; }
-
-  private:
-    std::array<char, 32> chars_;
-    std::size_t size_ = 0;
-};
-// Read such a time, with any offset and any number of decimals; nothing when it is none.
-std::optional<Timestamp> read_rfc3339(std::string_view text);
 
 }  // namespace baton

@@ -4,13 +4,15 @@
 #include <cctype>
 #include <nlohmann/json.hpp>
 
+#include "event/json.hpp"
 #include "event/template.hpp"
 
 namespace baton {
 
 void append_headers(Headers& headers, std::string_view json_object) {
     if (json_object.empty() || json_object == "{}") return;
-    const auto object = nlohmann::json::parse(json_object, nullptr, false);
+    if (!is_json(json_object)) throw RenderError("the event's headers are no JSON object");
+    const auto object = nlohmann::json::parse(json_object);
     if (object.is_null()) return;
     if (!object.is_object()) throw RenderError("the event's headers are no JSON object");
     for (const auto& [name, value] : object.items()) {

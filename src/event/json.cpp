@@ -120,7 +120,8 @@ bool is_text(std::string_view bytes) {
 }
 
 bool is_json(std::string_view text) {
-    return nlohmann::json::accept(text);
+    // The library takes a zero byte for the end, whatever follows.
+    return text.find('\0') == std::string_view::npos && nlohmann::json::accept(text);
 }
 
 bool is_json_type(std::string_view content_type) {

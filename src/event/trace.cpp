@@ -40,6 +40,10 @@ std::uint64_t hash(std::string_view text) {
 
 }  // namespace
 
+std::string_view trace_id_of(std::string_view traceparent) {
+    return is_traceparent(traceparent) ? traceparent.substr(3, 32) : std::string_view();
+}
+
 std::string make_traceparent(std::string_view trace_id, std::string_view event_id) {
     if (is_traceparent(trace_id)) return std::string(trace_id);
     std::string digits;

@@ -11,4 +11,7 @@ namespace baton {
 // gives the same.
 std::string make_traceparent(std::string_view trace_id, std::string_view event_id);
 
+// Return the trace id of a traceparent; empty when it is none.
+std::string_view trace_id_of(std::string_view traceparent);
+
 }  // namespace baton

@@ -4,6 +4,7 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -35,6 +36,7 @@ void read_table(const toml::table& table, const std::string& prefix, const std::
         } else if (const auto* whole = node.as_integer()) {
             settings.set(key, whole->get(), place);
         } else if (const auto* real = node.as_floating_point()) {
+            if (!std::isfinite(real->get())) refuse(node, file, key + " is no number that can be reached");
             settings.set(key, real->get(), place);
         } else if (const auto* flag = node.as_boolean()) {
             settings.set(key, flag->get(), place);

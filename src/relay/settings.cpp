@@ -35,16 +35,21 @@ std::string secret(const std::string& reference) {
     throw SettingsError("unknown reference ${" + reference + "}", "write ${env:NAME} or ${file:/path}");
 }
 
+constexpr double longest_duration =
+    100.0 * 365 * 24 * 3'600'000;  // in milliseconds; can be added to any time
+
 std::optional<std::chrono::milliseconds> parse_duration(const std::string& text) {
     double amount = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), amount);
-    if (error != std::errc{} || amount < 0) return std::nullopt;
+    if (error != std::errc{}) return std::nullopt;
     const std::string unit(end, text.data() + text.size());
     const std::map<std::string, double> factors{
         {"ms", 1}, {"s", 1000}, {"", 1000}, {"m", 60'000}, {"h", 3'600'000}};
     const auto factor = factors.find(unit);
     if (factor == factors.end()) return std::nullopt;
-    return std::chrono::milliseconds(static_cast<std::int64_t>(amount * factor->second));
+    const double milliseconds = amount * factor->second;
+    if (!(milliseconds >= 0 && milliseconds <= longest_duration)) return std::nullopt;  // nan is neither
+    return std::chrono::milliseconds(static_cast<std::int64_t>(milliseconds));
 }
 
 }  // namespace
@@ -125,11 +130,11 @@ std::chrono::milliseconds Settings::duration(const std::string& key,
     const Entry* entry = find(key);
     if (entry == nullptr) return fallback;
     std::optional<std::chrono::milliseconds> parsed;
-    if (const auto* seconds = std::get_if<std::int64_t>(&entry->value); seconds != nullptr && *seconds >= 0)
-        parsed = std::chrono::seconds(*seconds);
+    if (const auto* seconds = std::get_if<std::int64_t>(&entry->value))
+        parsed = parse_duration(std::to_string(*seconds));
     else if (const auto* written = std::get_if<std::string>(&entry->value))
         parsed = parse_duration(*written);
-    if (!parsed) refuse(key, "is no duration", "write 250ms, 5s, 2m or 1h");
+    if (!parsed) refuse(key, "is no duration", "write 250ms, 5s, 2m or 1h, up to a hundred years");
     return *parsed;
 }
 

@@ -28,11 +28,15 @@ std::string base64_encode(std::string_view bytes) {
 
 std::optional<std::string> base64_decode(std::string_view text) {
     if (text.size() % 4 != 0) return std::nullopt;
+    const std::size_t padding = text.ends_with("==") ? 2 : text.ends_with('=') ? 1 : 0;
+    // EVP_DecodeBlock takes padding anywhere, and leaves out white space at both ends.
+    constexpr std::string_view alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    if (text.substr(0, text.size() - padding).find_first_not_of(alphabet) != std::string_view::npos)
+        return std::nullopt;
     if (text.empty()) return std::string();
     std::string bytes(text.size() / 4 * 3, '\0');
     if (EVP_DecodeBlock(raw(bytes), raw(text), static_cast<int>(text.size())) < 0) return std::nullopt;
-    // EVP_DecodeBlock counts the padding as zero bytes.
-    for (auto last = text.rbegin(); last != text.rend() && *last == '='; ++last) bytes.pop_back();
+    bytes.resize(bytes.size() - padding);  // EVP_DecodeBlock counts it as zero bytes
     return bytes;
 }
 

@@ -177,17 +177,17 @@ void SqsSink::take_results(const std::vector<SqsEntry>& group, const json& answe
     const auto each = [&](const char* list, const auto& judge) {
         if (!answer.is_object() || !answer.contains(list) || !answer[list].is_array()) return;
         for (const auto& result : answer[list]) {
-            const std::size_t place = std::strtoul(result.value("Id", "999").c_str(), nullptr, 10);
-            if (place < group.size()) fates[place] = judge(result, group[place].ticket);
+            const auto place = entry_of(result, group.size());
+            if (place) fates[*place] = judge(result, group[*place].ticket);
         }
     };
     each("Successful", [](const json&, std::uint64_t ticket) {
         return Delivery{ticket, Verdict::delivered, {}, {}};
     });
     each("Failed", [](const json& result, std::uint64_t ticket) {
-        const SqsComplaint complaint{result.value("Code", ""), result.value("Message", "")};
+        const SqsComplaint complaint{text_member(result, "Code"), text_member(result, "Message")};
         const bool shut = complaint.concerns_queue() || complaint.concerns_login();
-        const bool rejected = result.value("SenderFault", false) && !complaint.passes();
+        const bool rejected = result.value("SenderFault", json()) == true && !complaint.passes();
         const auto verdict = shut ? Verdict::shut : rejected ? Verdict::rejected : Verdict::retry;
         return Delivery{ticket, verdict, complaint.words(), {}};
     });

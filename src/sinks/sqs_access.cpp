@@ -1,6 +1,7 @@
 #include "sinks/sqs_access.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
@@ -67,13 +68,26 @@ bool SqsComplaint::concerns_queue() const {
                "KmsAccessDenied", "KmsDisabled", "KmsNotFound", "KmsInvalidState"});
 }
 
+std::string text_member(const json& object, const char* name) {
+    const auto found = object.is_object() ? object.find(name) : object.end();
+    return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+std::optional<std::size_t> entry_of(const json& result, std::size_t entries) {
+    const std::string id = text_member(result, "Id");
+    std::size_t place = 0;
+    const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), place);
+    if (error != std::errc{} || end != id.data() + id.size() || place >= entries) return std::nullopt;
+    return place;
+}
+
 SqsComplaint SqsComplaint::read(const HttpResponse& response) {
     SqsComplaint complaint;
     const json body = json::parse(response.body, nullptr, false);
     if (body.is_object()) {
-        complaint.code = body.value("__type", "");
+        complaint.code = text_member(body, "__type");
         complaint.code.erase(0, complaint.code.find('#') + 1);
-        complaint.message = body.value("message", body.value("Message", ""));
+        complaint.message = text_member(body, body.contains("message") ? "message" : "Message");
     }
     if (complaint.code.empty()) {
         complaint.code = "HTTP " + std::to_string(response.status);

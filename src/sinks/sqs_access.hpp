@@ -7,6 +7,8 @@
 // AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN), and those of every HTTP client.
 
 #include <initializer_list>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -29,6 +31,13 @@ struct SqsComplaint {
     // The whole queue is meant, not one entry.
     bool concerns_queue() const;
 };
+
+// A member of an answer that is text; empty when it is not there or of another kind.
+std::string text_member(const nlohmann::json& object, const char* name);
+
+// Find which of a request's entries a result is about: its Id is the entry's place. Nothing when it is none
+// of them.
+std::optional<std::size_t> entry_of(const nlohmann::json& result, std::size_t entries);
 
 class SqsAccess {
   public:

@@ -8,6 +8,7 @@
 
 #include "event/envelope.hpp"
 #include "event/json.hpp"
+#include "event/trace.hpp"
 #include "sinks/encoding.hpp"
 
 namespace baton::sources {
@@ -304,8 +305,7 @@ class Decoder::Reading {
         set_text(event_.causation_id, header("causation-id"), "causation id");
         if (const auto time = read_rfc3339(header("occurred-at").value_or(""))) event_.occurred_at = *time;
         if (!traceparent_) traceparent_ = header("traceparent");
-        if (traceparent_ && traceparent_->size() >= 55 && is_text(*traceparent_))
-            event_.trace_id = traceparent_->substr(3, 32);
+        if (const auto id = trace_id_of(traceparent_.value_or("")); !id.empty()) event_.trace_id = id;
         set_text(event_.trace_id, header("trace-id"), "trace id");
         Field key = message_.key;
         if (!key) key = header("partition-key");
@@ -457,7 +457,9 @@ Decoder::Decoder(const relay::Settings& settings, std::string broker) : broker_(
 }
 
 std::string Decoder::place_of(const Incoming& message) const {
-    return broker_ + ":" + (message.position.empty() ? digest_of(message) : message.position);
+    if (message.position.empty()) return broker_ + ":" + digest_of(message);
+    const bool text = is_text(message.position);
+    return broker_ + ":" + (text ? message.position : "base64:" + sinks::base64_encode(message.position));
 }
 
 void Decoder::decode(const Incoming& message, BrokerBatch& batch) const {

@@ -36,6 +36,16 @@ struct IncomingHeader {
     std::string_view value;
 };
 
+// A time as a broker gives it; nothing when it lies before 1970 or beyond the year 9999, which nobody meant.
+template <class Unit>
+std::optional<Timestamp> broker_time(Unit since_1970) {
+    constexpr auto end = std::chrono::sys_days(std::chrono::year(10000) / 1 / 1).time_since_epoch();
+    constexpr auto far = std::chrono::duration_cast<std::chrono::seconds>(end);
+    if (since_1970 <= Unit(0) || std::chrono::floor<std::chrono::seconds>(since_1970) >= far)
+        return std::nullopt;
+    return Timestamp(std::chrono::floor<std::chrono::microseconds>(since_1970));
+}
+
 // Views live as long as the batch that the message is put into.
 struct Incoming {
     Field body;  // nothing: the broker knows a message without one

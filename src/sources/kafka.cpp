@@ -416,7 +416,7 @@ void KafkaFeed::add(KafkaBatch& batch, rd_kafka_message_t* message) {
         incoming.key = std::string_view(static_cast<const char*>(message->key), message->key_len);
     rd_kafka_timestamp_type_t kind = RD_KAFKA_TIMESTAMP_NOT_AVAILABLE;
     const std::int64_t time = rd_kafka_message_timestamp(message, &kind);
-    if (kind != RD_KAFKA_TIMESTAMP_NOT_AVAILABLE && time > 0) incoming.time = Timestamp(milliseconds(time));
+    if (kind != RD_KAFKA_TIMESTAMP_NOT_AVAILABLE) incoming.time = broker_time(milliseconds(time));
     // The time tells a topic that was deleted and made anew from the old one.
     incoming.position = std::string(incoming.topic) + "/" + std::to_string(message->partition) + "/" +
                         std::to_string(message->offset) + "@" + std::to_string(time);

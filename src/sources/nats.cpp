@@ -3,13 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
-#include <nlohmann/json.hpp>
 
-#include "sinks/encoding.hpp"
 #include "sinks/nats_session.hpp"
 #include "sources/broker_feed.hpp"
+#include "sources/nats_message.hpp"
 
 namespace baton::sources {
 
@@ -154,32 +152,6 @@ struct Arrivals {
     }
 };
 
-// Where a message stands, as the subject for its acknowledgement says.
-struct Standing {
-    std::uint64_t sequence = 0;
-    std::int64_t nanoseconds = 0;
-};
-
-std::optional<Standing> standing_of(std::string_view reply) {
-    std::vector<std::string_view> parts;
-    for (std::size_t at = 0; at <= reply.size();) {
-        const std::size_t dot = std::min(reply.find('.', at), reply.size());
-        parts.push_back(reply.substr(at, dot - at));
-        at = dot + 1;
-    }
-    // $JS.ACK.stream.consumer.delivered.sequence.consumer sequence.time.pending; newer servers put the domain
-    // and the account before the stream.
-    if (parts.size() < 9 || parts[0] != "$JS" || parts[1] != "ACK") return std::nullopt;
-    const std::size_t shift = parts.size() >= 11 ? 2 : 0;
-    Standing standing;
-    const auto read = [&](std::size_t place, auto& value) {
-        const auto part = parts[place + shift];
-        return std::from_chars(part.data(), part.data() + part.size(), value).ec == std::errc();
-    };
-    if (!read(5, standing.sequence) || !read(7, standing.nanoseconds)) return std::nullopt;
-    return standing;
-}
-
 class NatsFeed final : public BrokerFeed {
   public:
     NatsFeed(const Options& options, const Decoder& decoder);
@@ -290,7 +262,7 @@ std::shared_ptr<BrokerBatch> NatsFeed::receive(Clock::time_point until) {
 
 void NatsFeed::take(NatsBatch& batch, natsMsg* message) {
     const char* reply = natsMsg_GetReply(message);
-    const auto standing = reply == nullptr ? std::nullopt : standing_of(reply);
+    const auto standing = reply == nullptr ? std::nullopt : read_nats_standing(reply);
     if (!standing) {
         const MessagePtr destroy(message, &natsMsg_Destroy);
         return hear_status(message);
@@ -307,8 +279,7 @@ void NatsFeed::take(NatsBatch& batch, natsMsg* message) {
     // The time tells a stream that was deleted and made anew from the old one.
     incoming.position = options_.stream + "/" + std::to_string(standing->sequence) + "@" +
                         std::to_string(standing->nanoseconds);
-    incoming.time = std::chrono::floor<std::chrono::microseconds>(
-        std::chrono::sys_time<std::chrono::nanoseconds>(std::chrono::nanoseconds(standing->nanoseconds)));
+    incoming.time = broker_time(std::chrono::nanoseconds(standing->nanoseconds));
     add_headers(batch, message, standing->sequence, incoming);
     decoder_.decode(incoming, batch);
 }
@@ -363,25 +334,9 @@ void NatsFeed::add_stored_headers(NatsBatch& batch, std::uint64_t sequence, Inco
                                 static_cast<int>(request.size()), options_.server.connect_timeout.count()),
          "reading a message's headers");
     const MessagePtr answer(raw, &natsMsg_Destroy);
-    const auto stored = nlohmann::json::parse(
-        std::string_view(natsMsg_GetData(raw), static_cast<std::size_t>(natsMsg_GetDataLength(raw))), nullptr,
-        false);
-    if (!stored.is_object() || !stored.contains("message")) return;
-    const auto lines = sinks::base64_decode(stored["message"].value("hdrs", ""));
-    if (!lines) return;
-    const std::string_view text = batch.keep(*lines);
-    incoming.headers.clear();
-    for (std::size_t at = std::min(text.find("\r\n"), text.size()); at < text.size();) {
-        at += 2;
-        const std::size_t end = std::min(text.find("\r\n", at), text.size());
-        const std::string_view line = text.substr(at, end - at);
-        at = end;
-        const auto colon = line.find(':');
-        if (colon == std::string_view::npos) continue;
-        std::string_view value = line.substr(colon + 1);
-        if (value.starts_with(' ')) value.remove_prefix(1);
-        incoming.headers.push_back({line.substr(0, colon), value});
-    }
+    const auto headers = read_stored_headers(
+        {natsMsg_GetData(raw), static_cast<std::size_t>(natsMsg_GetDataLength(raw))}, batch);
+    if (headers) incoming.headers = *headers;
 }
 
 void NatsFeed::publish(const std::string& subject, const char* word) {
@@ -432,7 +387,7 @@ void NatsFeed::give_back() {
     if (natsConnection_IsClosed(link_.connection())) return;
     while (natsMsg* message = arrivals_->take()) {
         const char* reply = natsMsg_GetReply(message);
-        if (reply != nullptr && standing_of(reply))
+        if (reply != nullptr && read_nats_standing(reply))
             natsConnection_PublishString(link_.connection(), reply, later);
         natsMsg_Destroy(message);
     }

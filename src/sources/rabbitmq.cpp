@@ -183,8 +183,8 @@ void RabbitFeed::add(RabbitBatch& batch, const amqp_envelope_t& envelope) {
     incoming.body = view_of(message.body);
     if (has(AMQP_BASIC_CONTENT_TYPE_FLAG)) incoming.content_type = view_of(properties.content_type);
     if (has(AMQP_BASIC_MESSAGE_ID_FLAG)) incoming.message_id = view_of(properties.message_id);
-    if (has(AMQP_BASIC_TIMESTAMP_FLAG) && properties.timestamp < (1ULL << 40))
-        incoming.time = Timestamp(std::chrono::seconds(properties.timestamp));
+    if (has(AMQP_BASIC_TIMESTAMP_FLAG))
+        incoming.time = broker_time(std::chrono::seconds(properties.timestamp));
     add_headers(batch, properties, incoming);
     decoder_.decode(incoming, batch);
 }

@@ -5,12 +5,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <unordered_set>
 
-#include "event/json.hpp"
-#include "sinks/encoding.hpp"
 #include "sources/broker_feed.hpp"
+#include "sources/redis_entry.hpp"
 #include "sources/redis_link.hpp"
 
 namespace baton::sources {
@@ -35,24 +33,6 @@ struct RedisBatch final : BrokerBatch {
     RedisReply reply;  // owns the entries
     std::vector<std::string> ids;
 };
-
-std::string_view view_of(const redisReply& reply) {
-    return reply.str == nullptr ? std::string_view() : std::string_view(reply.str, reply.len);
-}
-
-// Make a JSON object of an entry's fields.
-std::string fields_as_json(const redisReply& fields) {
-    std::string out = "{";
-    for (std::size_t i = 0; i + 1 < fields.elements; i += 2) {
-        if (i > 0) out += ',';
-        const std::string_view value = view_of(*fields.element[i + 1]);
-        const bool text = is_text(value);
-        append_json_string(out, std::string(view_of(*fields.element[i])) + (text ? "" : "_base64"));
-        out += ':';
-        append_json_string(out, text ? std::string(value) : sinks::base64_encode(value));
-    }
-    return out + "}";
-}
 
 void create_group(RedisLink& link, const Options& options) {
     link.send(
@@ -88,7 +68,6 @@ class RedisFeed final : public BrokerFeed {
     std::shared_ptr<BrokerBatch> take(const RedisReply& reply);
     std::shared_ptr<BrokerBatch> claim();
     std::shared_ptr<BrokerBatch> decode(const RedisReply& owner, const redisReply& entries);
-    void add(RedisBatch& batch, const redisReply& entry);
     void refresh();
     void adapt_limit(const BrokerBatch& batch);
 
@@ -139,15 +118,13 @@ std::shared_ptr<BrokerBatch> RedisFeed::receive(Clock::time_point until) {
 std::shared_ptr<BrokerBatch> RedisFeed::take(const RedisReply& reply) {
     asked_ = false;
     if (reply->type == REDIS_REPLY_ERROR) throw ConnectionError("redis refused: " + text_of(*reply));
-    const bool found = reply->type == REDIS_REPLY_ARRAY && reply->elements == 1 &&
-                       reply->element[0]->elements == 2 && reply->element[0]->element[1]->elements > 0;
-    if (!found) {
+    const redisReply* const entries = entries_of_read(*reply);
+    if (entries == nullptr) {
         pending_after_.clear();
         return nullptr;
     }
-    const redisReply& entries = *reply->element[0]->element[1];
-    if (!pending_after_.empty()) pending_after_ = text_of(*entries.element[entries.elements - 1]->element[0]);
-    return decode(reply, entries);
+    if (!pending_after_.empty()) pending_after_ = last_id(*entries);
+    return decode(reply, *entries);
 }
 
 // Take over what readers that are gone have left.
@@ -155,61 +132,26 @@ std::shared_ptr<BrokerBatch> RedisFeed::claim() {
     const auto reply = speaking_.ask(Words{"XAUTOCLAIM", options_.stream, options_.group, options_.consumer,
                                            std::to_string(options_.claim_idle.count()), claim_cursor_,
                                            "COUNT", std::to_string(limit_)});
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2)
-        throw ConnectionError("redis answered XAUTOCLAIM out of protocol");
-    claim_cursor_ = text_of(*reply->element[0]);
+    const redisReply& entries = entries_of_claim(*reply, claim_cursor_);
     // Once around, then again when something may have become idle.
     if (claim_cursor_ == "0-0")
         claim_at_ = Clock::now() + std::max<milliseconds>(options_.claim_idle / 2, 100ms);
-    return decode(reply, *reply->element[1]);
+    return decode(reply, entries);
 }
 
 std::shared_ptr<BrokerBatch> RedisFeed::decode(const RedisReply& owner, const redisReply& entries) {
     auto batch = std::make_shared<RedisBatch>();
     batch->reply = owner;
-    for (std::size_t i = 0; i < entries.elements; ++i) {
-        const redisReply& entry = *entries.element[i];
-        if (entry.type != REDIS_REPLY_ARRAY || entry.elements != 2) continue;  // deleted in the meantime
-        std::string id = text_of(*entry.element[0]);
-        if (entry.element[1]->type != REDIS_REPLY_ARRAY) {
-            done_.push_back(std::move(id));  // only its place is left
-        } else if (under_way_.insert(id).second) {
-            add(*batch, entry);
+    for_each_entry(
+        entries,
+        [&](std::string id, const redisReply& fields) {
+            if (!under_way_.insert(id).second) return;
+            decode_entry(id, fields, options_.stream, options_.body_field, decoder_, *batch);
             batch->ids.push_back(std::move(id));
-        }
-    }
+        },
+        [&](std::string id) { done_.push_back(std::move(id)); });
     adapt_limit(*batch);
     return batch;
-}
-
-void RedisFeed::add(RedisBatch& batch, const redisReply& entry) {
-    const redisReply& fields = *entry.element[1];
-    const std::string id = text_of(*entry.element[0]);
-    Incoming incoming;
-    incoming.topic = options_.stream;
-    incoming.position = options_.stream + "/" + id;
-    std::int64_t time = 0;
-    std::from_chars(id.data(), id.data() + id.size(), time);
-    if (time > 0) incoming.time = Timestamp(milliseconds(time));
-    for (std::size_t i = 0; i + 1 < fields.elements; i += 2) {
-        const std::string_view name = view_of(*fields.element[i]);
-        const std::string_view value = view_of(*fields.element[i + 1]);
-        if (name == options_.body_field)
-            incoming.body = std::string_view(fields.element[i + 1]->str, value.size());
-        else if (name == "message_id")
-            incoming.message_id = value;
-        else if (name == "key")
-            incoming.key = value;
-        else if (name == "content_type")
-            incoming.content_type = value;
-        else
-            incoming.headers.push_back({name.starts_with("header:") ? name.substr(7) : name, value});
-    }
-    if (!incoming.body) {
-        incoming.body = batch.keep(fields_as_json(fields));
-        incoming.headers.clear();
-    }
-    decoder_.decode(incoming, batch);
 }
 
 // Read as many as fit into batch_bytes, judging by the last batch; grow step by step.

@@ -10,6 +10,7 @@
 #include "sinks/encoding.hpp"
 #include "sinks/sqs_access.hpp"
 #include "sources/broker_feed.hpp"
+#include "sources/sqs_message.hpp"
 
 namespace baton::sources {
 
@@ -32,87 +33,6 @@ struct Options {
     seconds visibility{30};
     std::size_t receivers = 2;
     BrokerFeed::Pace pace;
-
-    bool fifo() const { return queue.ends_with(".fifo"); }
-};
-
-struct SqsBatch final : BrokerBatch {
-    std::vector<std::string> handles;  // one for each event
-};
-
-// One message of an answer, as an event of the batch.
-class MessageReader {
-  public:
-    MessageReader(const Options& options, const Decoder& decoder, SqsBatch& batch)
-        : options_(options), decoder_(decoder), batch_(batch) {}
-
-    void read(const json& message) {
-        Incoming incoming;
-        incoming.topic = batch_.keep(options_.queue.substr(options_.queue.rfind('/') + 1));
-        incoming.position = text(message, "MessageId");
-        incoming.body = batch_.keep(text(message, "Body"));
-        const json none = json::object();
-        read_system(message.contains("Attributes") ? message["Attributes"] : none, incoming);
-        read_attributes(message.contains("MessageAttributes") ? message["MessageAttributes"] : none,
-                        incoming);
-        decoder_.decode(incoming, batch_);
-        batch_.handles.push_back(text(message, "ReceiptHandle"));
-    }
-
-  private:
-    static std::string text(const json& object, const char* name) {
-        return object.is_object() && object.contains(name) && object[name].is_string()
-                   ? object[name].get<std::string>()
-                   : std::string();
-    }
-
-    void read_system(const json& attributes, Incoming& incoming) {
-        if (const auto sent = text(attributes, "SentTimestamp"); !sent.empty())
-            incoming.time = Timestamp(milliseconds(std::strtoll(sent.c_str(), nullptr, 10)));
-        // baton's sink names the group of a message without key like the message itself.
-        const auto group = text(attributes, "MessageGroupId");
-        if (options_.fifo() && !group.empty() && group != text(attributes, "MessageDeduplicationId"))
-            incoming.key = batch_.keep(group);
-    }
-
-    void read_attributes(const json& attributes, Incoming& incoming) {
-        if (!attributes.is_object()) return;
-        for (const auto& [name, attribute] : attributes.items()) {
-            std::string value = text(attribute, "StringValue");
-            if (text(attribute, "DataType").starts_with("Binary"))
-                value = sinks::base64_decode(text(attribute, "BinaryValue")).value_or("");
-            take(name, std::move(value), incoming);
-        }
-    }
-
-    void take(const std::string& name, std::string value, Incoming& incoming) {
-        if (name == "message_id") {
-            incoming.message_id = batch_.keep(std::move(value));
-        } else if (name == "content_type") {
-            incoming.content_type = batch_.keep(std::move(value));
-        } else if (name == "partition_key") {
-            incoming.key = batch_.keep(std::move(value));
-        } else if (name == "body_encoding" && value == "empty") {
-            incoming.body = std::string_view("");
-        } else if (name == "body_encoding" && value == "base64") {
-            if (auto bytes = sinks::base64_decode(*incoming.body))
-                incoming.body = batch_.keep(std::move(*bytes));
-        } else if (const json more = name == "headers" ? json::parse(value, nullptr, false) : json();
-                   more.is_object()) {
-            for (const auto& [inner, text] : more.items())
-                if (text.is_string()) add_header(inner, text.get<std::string>(), incoming);
-        } else {
-            add_header(name, std::move(value), incoming);
-        }
-    }
-
-    void add_header(const std::string& name, std::string value, Incoming& incoming) {
-        incoming.headers.push_back({batch_.keep(name), batch_.keep(std::move(value))});
-    }
-
-    const Options& options_;
-    const Decoder& decoder_;
-    SqsBatch& batch_;
 };
 
 class SqsFeed final : public BrokerFeed {
@@ -232,10 +152,9 @@ void SqsFeed::take(const HttpResponse& response) {
     if (!answer.is_object()) return judge(response);
     failures_ = 0;
     set_trouble({});
-    if (!answer.contains("Messages") || !answer["Messages"].is_array() || answer["Messages"].empty()) return;
     auto batch = std::make_shared<SqsBatch>();
-    MessageReader reader(options_, decoder_, *batch);
-    for (const auto& message : answer["Messages"]) reader.read(message);
+    read_sqs_messages(answer, options_.queue, decoder_, *batch);
+    if (batch->events.empty()) return;
     for (const auto& handle : batch->handles) held_[handle] = Clock::now() + options_.visibility;
     arrived_.push_back(std::move(batch));
 }
@@ -316,10 +235,11 @@ void SqsFeed::take_order(const HttpResponse& response) {
     }
     if (!answer.contains("Failed") || !answer["Failed"].is_array()) return;
     for (const auto& failed : answer["Failed"]) {
-        const SqsComplaint complaint{failed.value("Code", ""), failed.value("Message", "")};
-        const std::size_t place = std::strtoul(failed.value("Id", "999").c_str(), nullptr, 10);
-        if (place >= order.handles.size() || complaint.is({"ReceiptHandle"})) continue;
-        done_.push_back(order.handles[place]);
+        const SqsComplaint complaint{sinks::text_member(failed, "Code"),
+                                     sinks::text_member(failed, "Message")};
+        const auto place = sinks::entry_of(failed, order.handles.size());
+        if (!place || complaint.is({"ReceiptHandle"})) continue;
+        done_.push_back(order.handles[*place]);
         set_trouble("sqs: " + complaint.words());
     }
 }

@@ -117,6 +117,30 @@ TEST(Config, mistakes_are_named_with_file_line_and_key) {
               "relay.toml:5: pipeline a, source: lease must be at least 1s");
 }
 
+TEST(Config, numbers_and_durations_that_cannot_be_are_refused) {
+    const auto lease = [](const std::string& value) {
+        return complaint("[[pipeline]]\nname = \"a\"\n[pipeline.source]\noutbox = \"o\"\nlease = " + value +
+                         "\n[pipeline.sink]\ntype = \"null\"\n");
+    };
+    for (const char* value :
+         {"\"1e300h\"", "\"inf\"", "\"nan\"", "\"-1s\"", "-1", "9223372036854775807", "\"1000001h\""})
+        EXPECT_EQ(
+            lease(value),
+            "relay.toml:5: pipeline a, source: lease is no duration (write 250ms, 5s, 2m or 1h, up to a "
+            "hundred years)")
+            << value;
+    EXPECT_EQ(complaint(smallest + "[pipeline.limits]\nrate = nan\n"),
+              "relay.toml:8: limits.rate is no number that can be reached");
+    EXPECT_EQ(complaint(smallest + "[pipeline.limits]\nrate = inf\n"),
+              "relay.toml:8: limits.rate is no number that can be reached");
+}
+
+TEST(Config, a_file_that_is_no_toml_is_refused_with_its_line) {
+    for (const auto& text : {std::string("[\0\0e\n", 5), std::string("[ = \"1h\"\n"),
+                             std::string("[a\xD2\x90]"), std::string("\x7F")})
+        EXPECT_EQ(complaint(text).substr(0, 13), "relay.toml:1:") << text;
+}
+
 TEST(Config, the_catalogs_pipelines_may_not_share_a_name_with_the_files) {
     auto file = parse_config(smallest, "f").pipelines;
     auto catalog = parse_config(smallest, "catalog").pipelines;

@@ -275,13 +275,56 @@ TEST(Incoming, a_malformed_event_passes_filters_and_envelopes_as_it_is) {
     EXPECT_EQ(messages[0].body, "{");
 }
 
+TEST(Incoming, a_trace_that_is_none_is_not_cut_out_of_other_bytes) {
+    auto traced = message();
+    traced.headers = {{"traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}};
+    EXPECT_EQ(Decoded(traced)->trace_id, "0af7651916cd43dd8448eb211c80319c");
+    // A character of two bytes lies across the end of what would be the id.
+    const std::string odd = "00-" + std::string(31, 'a') + "\xC3\xA9" + std::string(30, 'b');
+    traced.headers = {{"traceparent", odd}};
+    EXPECT_FALSE(Decoded(traced)->trace_id.has_value());
+}
+
 TEST(Times, are_read_with_any_offset) {
     const Timestamp at(std::chrono::microseconds(1'700'000'000'123'456));
     EXPECT_EQ(read_rfc3339("2023-11-14T22:13:20.123456Z"), at);
     EXPECT_EQ(read_rfc3339("2023-11-14T23:43:20.123456789+01:30"), at);
     EXPECT_EQ(read_rfc3339("2023-11-14t17:13:20.123456-05:00"), at);
-    for (const char* bad : {"", "2023-11-14", "2023-11-14T22:13:20", "2023-11-14T22:13:20.1+1", "x"})
+    for (const char* bad :
+         {"", "2023-11-14", "2023-11-14T22:13:20", "2023-11-14T22:13:20.1+1", "x", "2023-13-14T22:13:20Z",
+          "2023-02-30T22:13:20Z", "2023-11-14T24:13:20Z", "2023-11-14T22:60:20Z", "-023-11-14T22:13:20Z",
+          "2023-11-14T22:13:20+24:00", "2023-11-14T22:13:20+ 1:00", "2023-11-14T22:13:20Z ",
+          "0000-01-01T00:00:00+00:01", "9999-12-31T23:59:59-00:01"})
         EXPECT_FALSE(read_rfc3339(bad)) << bad;
+    for (const char* edge : {"0000-01-01T00:00:00.000000Z", "9999-12-31T23:59:59.999999Z"})
+        EXPECT_EQ(std::string_view(TimeText(*read_rfc3339(edge))), edge);
+}
+
+TEST(Times, of_a_broker_are_taken_when_somebody_can_have_meant_them) {
+    using namespace std::chrono;
+    EXPECT_EQ(broker_time(milliseconds(1'700'000'000'123)), Timestamp(microseconds(1'700'000'000'123'000)));
+    EXPECT_EQ(broker_time(nanoseconds(1'700'000'000'123'456'789)),
+              Timestamp(microseconds(1'700'000'000'123'456)));
+    EXPECT_FALSE(broker_time(milliseconds(0)));
+    EXPECT_FALSE(broker_time(milliseconds(-1)));
+    EXPECT_FALSE(broker_time(seconds(1'700'000'000'123))) << "milliseconds, written as seconds";
+    EXPECT_FALSE(broker_time(milliseconds::max()));
+    EXPECT_FALSE(broker_time(seconds::max()));
+}
+
+TEST(Incoming, a_place_that_is_no_text_is_an_id_all_the_same) {
+    auto odd = message("{");
+    odd.position = std::string("a\0b", 3);
+    EXPECT_EQ(Decoded(odd, settings({{"format", "json"}}))->event_id, "kafka:base64:YQBi");
+    EXPECT_EQ(Decoded(odd, settings({{"format", "json"}}))->malformed,
+              "the body is not JSON (kafka:base64:YQBi)");
+}
+
+TEST(Json, ends_with_its_text_and_not_at_a_zero_byte) {
+    EXPECT_TRUE(is_json("{}"));
+    EXPECT_FALSE(is_json(std::string_view("{}\0", 3)));
+    EXPECT_FALSE(is_json(std::string_view("{}\0garbage", 10)));
+    EXPECT_EQ(Decoded(message(std::string_view("{}\0{", 4)))->payload_kind, PayloadKind::text);
 }
 
 TEST(Json, members_are_taken_apart_as_they_are_written) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sinks/encoding.hpp"
+#include "sinks/sqs_access.hpp"
 #include "sinks/sqs_entry.hpp"
 
 namespace baton::sinks {
@@ -29,6 +30,29 @@ json entry(const Message& from, const std::string& queue) {
 
 std::string attribute(const json& made, const char* name) {
     return made.at("MessageAttributes").at(name).at("StringValue");
+}
+
+TEST(SqsComplaint, has_words_whatever_the_answer_is) {
+    const auto words = [](std::string body) {
+        HttpResponse response;
+        response.status = 400;
+        response.body = std::move(body);
+        return SqsComplaint::read(response).words();
+    };
+    EXPECT_EQ(words(R"({"__type": "com.amazonaws.sqs#QueueDoesNotExist", "message": "no such queue"})"),
+              "QueueDoesNotExist: no such queue");
+    EXPECT_EQ(words(R"({"__type": 7, "message": ["x"]})"), R"(HTTP 400: {"__type": 7, "message": ["x"]})");
+    EXPECT_EQ(words("<html>"), "HTTP 400: <html>");
+    EXPECT_EQ(words("[1]"), "HTTP 400: [1]");
+}
+
+TEST(SqsResults, are_about_the_entry_that_they_name_and_no_other) {
+    EXPECT_EQ(entry_of(json::parse(R"({"Id": "0"})"), 3), 0U);
+    EXPECT_EQ(entry_of(json::parse(R"({"Id": "2"})"), 3), 2U);
+    for (const char* none :
+         {R"({"Id": "3"})", R"({"Id": "x"})", R"({"Id": ""})", R"({"Id": "1x"})", R"({"Id": "-1"})",
+          R"({"Id": 1})", "{}", "[]", "1", R"({"Id": "99999999999999999999"})"})
+        EXPECT_FALSE(entry_of(json::parse(none), 3).has_value()) << none;
 }
 
 TEST(SqsEntry, text_goes_as_it_is_and_other_bytes_as_base64) {
