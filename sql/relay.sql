@@ -36,17 +36,41 @@ as $$
 $$;
 comment on function baton_internal.relay_columns() is 'select list of an event for the relay';
 
--- The same for reading a window: payloads that are stored in more than 8 kB are left out, and their size stands in a
--- last column. How many rows fit into the relay's memory is not known before they are read; so they come without what
--- is large, and the relay fetches that as far as it has room.
-create function baton_internal.window_columns()
+-- How many bytes payload and headers of an event `e` have when they are sent, as an expression. Only text and bytea know that without
+-- being unpacked.
+create function baton_internal.event_size(payload_type text)
 returns text
 language sql immutable
 as $$
-    select replace(baton_internal.relay_columns(), 'e.payload,', 'case when pg_column_size(e.payload) <= 8192 then e.payload end,')
-           || ', case when pg_column_size(e.payload) > 8192 then pg_column_size(e.payload) end'
+    select format('(coalesce(octet_length(e.payload%s), 0) + coalesce(octet_length(e.headers::text), 0))',
+                  case when payload_type not in ('text', 'bytea') then '::text' end)
 $$;
-comment on function baton_internal.window_columns() is 'select list of an event in a window for the relay, without large payloads';
+comment on function baton_internal.event_size(text) is 'expression for the bytes of an event''s payload and headers';
+
+-- The select list of an event where payload and headers come only on a condition; the size stands in a last column otherwise.
+create function baton_internal.columns_where(condition text, size text)
+returns text
+language sql immutable
+as $$
+    select replace(replace(baton_internal.relay_columns(), 'e.payload,', format('case when %s then e.payload end,', condition)),
+                   'e.headers,', format('case when %s then e.headers end,', condition))
+           || format(', case when not %s then %s end', condition, size)
+$$;
+comment on function baton_internal.columns_where(text, text) is 'select list of an event for the relay, without what is large';
+
+-- The same for reading a window: what is stored in more than 8 kB or compressed is left out, so that one row is small whatever it
+-- unpacks to. How many rows fit into the relay's memory is not known before they are read; so they come without what
+-- is large, and the relay fetches that as far as it has room.
+create function baton_internal.window_columns(payload_type text)
+returns text
+language sql immutable
+as $$
+    select baton_internal.columns_where(
+        '(coalesce(pg_column_size(e.payload) <= 8192, true) and pg_column_compression(e.payload) is null '
+        'and coalesce(pg_column_size(e.headers) <= 8192, true) and pg_column_compression(e.headers) is null)',
+        baton_internal.event_size(payload_type))
+$$;
+comment on function baton_internal.window_columns(text) is 'select list of an event in a window for the relay, without large payloads';
 
 -- The statement with which a relay opens the next window of the current era, prepared once: $1 group, $2 window number, $3 era, $4 seen.
 -- It does what baton_internal.open_window() does, under one snapshot: its own. `unsure` says that this was not the place to ask, because a later
@@ -222,9 +246,9 @@ begin
         taken.open_window := baton_internal.load_window(outbox, g.group_id, at.window_number);
     end if;
     select max(p.id) into taken.parked_upto from baton_internal.parked p where p.group_id = g.group_id;
-    taken.late_sql := baton_internal.read_statement(outbox.relation, 'late', baton_internal.window_columns(), g.tenant_id);
+    taken.late_sql := baton_internal.read_statement(outbox.relation, 'late', baton_internal.window_columns(outbox.payload_type), g.tenant_id);
     taken.open_sql := baton_internal.open_statement(outbox);
-    taken.fresh_sql := baton_internal.read_statement(outbox.relation, 'fresh', baton_internal.window_columns(), g.tenant_id);
+    taken.fresh_sql := baton_internal.read_statement(outbox.relation, 'fresh', baton_internal.window_columns(outbox.payload_type), g.tenant_id);
     return taken;
 end
 $$;
@@ -426,17 +450,37 @@ end
 $$;
 comment on function baton_internal.lease_group_parked(int, bigint, int) is 'leases due parked events to the relay that owns the group';
 
--- The statement with which the owner leases and reads parked events: $1 group, $2 epoch, $3 how many. The last column is the attempt.
+-- The statement with which the owner leases and reads parked events: $1 group, $2 epoch, $3 how many, $4 the most bytes that one may have,
+-- $5 the most that they may have together. Behind the columns of an event come its size, when payload and headers were left out, and the
+-- attempt. Those without a payload that are not over $4 go back with baton_internal.give_back_parked(); the first one always comes.
 create function baton_internal.parked_statement(relation regclass)
 returns text
 language sql stable
 as $$
-    select format('select %2$s, p.attempt from baton_internal.lease_group_parked($1, $2, $3) p cross join lateral '
+    select format('select %2$s, e.attempt from (select e.*, sum(case when e.bytes <= $4 then e.bytes else 0 end) over (order by e.id) as upto '
+                  'from (select e.*, p.attempt, %3$s::bigint as bytes from baton_internal.lease_group_parked($1, $2, $3) p cross join lateral '
                   '(select * from %1$s l where p.event is null and l.id = p.id union all '
-                  'select * from jsonb_populate_record(null::%1$s, p.event) where p.event is not null) e order by e.id',
-                  relation, baton_internal.relay_columns())
+                  'select * from jsonb_populate_record(null::%1$s, p.event) where p.event is not null) e) e) e order by e.id',
+                  relation, baton_internal.columns_where('(e.bytes <= $4 and (e.upto <= $5 or e.upto = e.bytes))', 'e.bytes::int'),
+                  baton_internal.event_size((baton_internal.find_outbox(relation)).payload_type))
 $$;
 comment on function baton_internal.parked_statement(regclass) is 'text of the statement that leases and reads parked events';
+
+-- Give leased parked events back that there was no room for. They were not delivered, so that is no attempt.
+create function baton_internal.give_back_parked(group_id int, epoch bigint, ids bigint[])
+returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    at baton_internal.group_positions := baton_internal.check_owner(group_id, epoch);
+begin
+    update baton_internal.parked p
+       set lease_token = null, consumer_id = null, leased_until = null, attempt = p.attempt - 1
+     where p.group_id = at.group_id and p.id = any (ids) and p.lease_token is not null;
+end
+$$;
+comment on function baton_internal.give_back_parked(int, bigint, bigint[]) is 'ends the lease of parked events without an attempt';
 
 -- Settle parked events that the owner delivered.
 create function baton_internal.settle_group_parked(group_id int, epoch bigint, ids bigint[])
@@ -462,4 +506,4 @@ comment on function baton_internal.settle_group_parked(int, bigint, bigint[]) is
 
 select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator}',
     '{prepare_group,fit_group,take_group,renew_group,release_group,open_group_window,checkpoint_group,set_aside,park_group_events,
-      lease_group_parked,settle_group_parked,parked_statement,relay_columns,read_statement,open_statement}');
+      lease_group_parked,settle_group_parked,give_back_parked,parked_statement,relay_columns,read_statement,open_statement}');

@@ -163,6 +163,7 @@ void read_from_outbox(relay::PipelineParts& parts, const Settings& source, const
                       const RelayIdentity& identity) {
     TableOptions options;
     options.outbox = read_source(source, parts.name, identity);
+    options.outbox.max_event_bytes = parts.policy.max_event_bytes;
     options.group = read_group(source, failure);
     options.adopted = read_adopted(source, options.outbox);
     options.reader = read_reader(source, options.adopted);

@@ -28,6 +28,8 @@ relay::Policy read_policy(const Settings& failure, const Settings& limits) {
     policy.max_in_flight = static_cast<std::size_t>(
         positive(limits, "max_in_flight", static_cast<std::int64_t>(policy.max_in_flight)));
     policy.rate = limits.real("rate", 0);
+    policy.max_event_bytes = static_cast<std::size_t>(
+        positive(limits, "max_event_bytes", static_cast<std::int64_t>(policy.max_event_bytes)));
     if (policy.rate < 0) limits.refuse("rate", "must be 0 (no limit) or more events per second");
     return policy;
 }
@@ -69,9 +71,12 @@ relay::PipelineParts make_parts(const Settings& pipeline, const RelayIdentity& i
     const Settings limits = pipeline.below("limits");
     pipeline.refuse_unknown();
 
+    // Refuses what cannot be. What the sink would not take need not be loaded.
+    const std::size_t sink_takes = sinks::make_sink(sink)->traits().max_message_bytes;
     const bool broker = sources::is_broker(source);
     parts.policy = read_policy(failure, limits);
     read_poison(failure, broker, parts.policy);
+    if (sink_takes > 0) parts.policy.max_event_bytes = std::min(parts.policy.max_event_bytes, sink_takes);
     if (broker)
         read_from_broker(parts, source, identity);
     else
@@ -83,7 +88,6 @@ relay::PipelineParts make_parts(const Settings& pipeline, const RelayIdentity& i
     limits.refuse_unknown();
 
     auto transform = std::make_shared<relay::Transform>(sink, filter);
-    sinks::make_sink(sink);  // refuses what cannot be
     parts.open_sink = [sink] { return sinks::make_sink(sink); };
     parts.transformer.wants = [transform](const Event& event) { return transform->wants(event); };
     parts.transformer.render = [transform](const Event& event, Messages& messages, std::string& storage) {

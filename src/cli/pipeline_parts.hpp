@@ -16,7 +16,7 @@
 //              give_up_limit                              events in a row, before none is given up any more
 //              on_poison = "park" | "block_key" | "halt"
 //              of a broker: backoff, breaker_..., on_poison = "retry" | "halt"; nothing is ever parked
-//   [limits]   max_in_flight, max_bytes, rate, drain
+//   [limits]   max_in_flight, max_bytes, max_event_bytes, rate, drain
 
 #include "relay/pipeline.hpp"
 #include "relay/settings.hpp"

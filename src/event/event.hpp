@@ -41,6 +41,8 @@ struct Event {
     Field causation_id;
     Timestamp occurred_at{};
     int attempt = 1;  // 1 for the first delivery
+    // How many bytes it has, where its source left payload and headers out because it has too many.
+    std::size_t too_large = 0;
     // It came from a broker: nothing behind it keeps what cannot be delivered, so the sink has to.
     bool from_broker = false;
     Field malformed;  // why it could not be read; the payload then holds its bytes as they came

@@ -207,6 +207,9 @@ std::string Dispatcher::render(Ref ref) {
     Slot& it = slot(ref);
     const std::size_t first = outgoing_.size();
     std::string error;
+    if (const std::size_t bytes = event(ref).too_large; bytes > 0)
+        return "the event has " + std::to_string(bytes) + " bytes, more than max_event_bytes (" +
+               std::to_string(policy_.max_event_bytes) + ")";
     try {
         transformer_.render(event(ref), outgoing_, it.storage);
         if (outgoing_.size() - first > max_parts) error = "more than 255 destinations";

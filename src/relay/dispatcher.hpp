@@ -38,7 +38,8 @@ struct Policy {
     unsigned breaker_threshold = 10;  // failures in a row that open the circuit
     Backoff breaker{milliseconds(500), milliseconds(30000)};
     OnPoison on_poison = OnPoison::park;
-    double rate = 0;  // events per second, 0: as fast as it goes
+    double rate = 0;                         // events per second, 0: as fast as it goes
+    std::size_t max_event_bytes = 16 << 20;  // what has more is not loaded by its source
 };
 
 // A poison message has halted the pipeline, because its policy says so.

@@ -34,7 +34,7 @@ constexpr std::array<std::pair<const char*, const char*>, 8> fixed{{
 
 // Better for a relay than the library's own; users may change them. The pipeline bounds what is in flight, so
 // the library's limits only have to be out of the way.
-constexpr std::array<std::pair<const char*, const char*>, 8> defaults{{
+constexpr std::array<std::pair<const char*, const char*>, 9> defaults{{
     {"batch.size", "1000000"},
     {"client.id", "baton"},
     {"linger.ms", "0"},
@@ -43,6 +43,7 @@ constexpr std::array<std::pair<const char*, const char*>, 8> defaults{{
     {"queue.buffering.max.messages", "0"},
     {"reconnect.backoff.max.ms", "2000"},
     {"socket.keepalive.enable", "true"},
+    {"topic.metadata.refresh.interval.ms", "10000"},  // how long a topic that is made late goes unnoticed
 }};
 
 struct Options {

@@ -207,9 +207,10 @@ void RedisSink::fail_held(Verdict verdict, const std::string& why, std::optional
         for (const auto ticket : window.tickets) done_.push_back({ticket, verdict, why, retry_after});
 }
 
-// Let the next transaction go when none is under way and the login is through.
+// Let the next transaction go when none is under way and the login is through: with a wrong one the server
+// would take it from somebody else than us.
 void RedisSink::launch() {
-    if (under_way_ || waiting_.empty()) return;
+    if (under_way_ || waiting_.empty() || ignored_ > 0) return;
     under_way_ = std::move(waiting_.front());
     waiting_.pop_front();
     append_command(under_way_->bytes, {"EXEC"});
@@ -226,7 +227,7 @@ void RedisSink::launch() {
 // Move what can be moved without waiting.
 void RedisSink::pump() {
     const auto limit = open_ ? settings_.response_timeout : settings_.connect_timeout;
-    if ((under_way_ || !open_) &&
+    if ((under_way_ || !open_ || ignored_ > 0) &&
         Clock::now() - progress_ > limit + (executed_.empty() ? milliseconds(0) : settings_.wait_timeout))
         throw ConnectionError("no answer from redis within " + std::to_string(limit.count()) + " ms");
     if (!stream_->ready()) return;

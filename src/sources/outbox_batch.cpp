@@ -28,8 +28,8 @@ enum Column {
     causation_id,
     occurred_at,
     available_at,
-    attempt,                 // of a parked event
-    withheld_size = attempt  // of an event in a window, when its payload was left out
+    withheld_size,  // when payload and headers were left out
+    attempt         // of a parked event
 };
 
 std::int64_t read_int8(std::string_view bytes) {
@@ -119,9 +119,7 @@ OutboxBatch::OutboxBatch(postgres::Result answer, PayloadKind kind, bool from_js
         events.push_back(read_event(rows, row, room, kind, from_jsonb));
         if (are_parked) {
             events.back().attempt = read_int4(rows.view(row, attempt));
-            continue;
-        }
-        if (!rows.is_null(row, available_at)) {
+        } else if (!rows.is_null(row, available_at)) {
             due.resize(static_cast<std::size_t>(count));
             due[static_cast<std::size_t>(row)] = read_time(rows.view(row, available_at));
             has_due = true;
@@ -131,6 +129,23 @@ OutboxBatch::OutboxBatch(postgres::Result answer, PayloadKind kind, bool from_js
                 {events.size() - 1, static_cast<std::size_t>(read_int4(rows.view(row, withheld_size)))});
     }
     bytes = PQresultMemorySize(rows.native()) + texts.size() + events.size() * sizeof(Event);
+}
+
+void OutboxBatch::mark_too_large(std::size_t limit) {
+    std::erase_if(withheld, [&](const Withheld& it) {
+        if (it.size > limit) events[it.event].too_large = it.size;
+        return it.size > limit;
+    });
+}
+
+std::vector<long long> OutboxBatch::cut_at_withheld() {
+    std::vector<long long> ids;
+    if (withheld.empty()) return ids;
+    const std::size_t first = withheld.front().event;
+    for (std::size_t i = first; i < events.size(); ++i) ids.push_back(events[i].id);
+    events.resize(first);
+    withheld.clear();
+    return ids;
 }
 
 bool OutboxBatch::cut_to(std::size_t largest) {
@@ -154,6 +169,7 @@ void OutboxBatch::add_payloads(postgres::Result answer, bool from_jsonb) {
         if (row >= payloads->rows() || read_int8(payloads->view(row, 0)) != event.id)
             throw Error("event " + std::string(event.source_id) + " has no payload any more");
         event.payload = from_jsonb ? json_field(*payloads, row, 1) : field(*payloads, row, 1);
+        event.headers = json_field(*payloads, row, 2);
     }
     bytes += PQresultMemorySize(payloads->native());
     withheld.clear();

@@ -24,17 +24,20 @@ struct Window {
 };
 
 struct OutboxBatch : relay::Batch {
-    // Read the columns of baton_internal.relay_columns() with the attempt behind them when `parked`, else
-    // those of baton_internal.window_columns().
+    // Read the columns of baton_internal.window_columns(), or of a parked_statement() when `parked`.
     OutboxBatch(postgres::Result rows, PayloadKind kind, bool from_jsonb, bool parked);
 
     // Drop the events with these ids: they are parked.
     void leave_out(const std::vector<std::int64_t>& ids);
 
+    // Mark the events that have more bytes than this: they are not to be loaded.
+    void mark_too_large(std::size_t limit);
+    // Drop the last events from the first that was left out on, and return their ids.
+    std::vector<long long> cut_at_withheld();
     // Drop the last events, so that the payloads that were left out have no more than this together, or there
     // is one of them; true when some were dropped.
     bool cut_to(std::size_t largest);
-    // Take the payloads that were left out: rows of id and payload, in the order of ids.
+    // Take what was left out: rows of id, payload and headers, in the order of ids.
     void add_payloads(postgres::Result answer, bool from_jsonb);
 
     postgres::Result rows;
@@ -46,7 +49,7 @@ struct OutboxBatch : relay::Batch {
     bool has_due = false;
     struct Withheld {
         std::size_t event;  // its place in `events`
-        std::size_t size;   // as it is stored
+        std::size_t size;   // of payload and headers
     };
     std::vector<Withheld> withheld;
     std::optional<postgres::Result> payloads;

@@ -304,6 +304,7 @@ void OutboxSource::read_window() {
 void OutboxSource::take_rows(Result answer, bool late, int limit) {
     const int rows = answer.rows();
     auto batch = std::make_shared<OutboxBatch>(std::move(answer), payload_kind_, from_jsonb_, false);
+    batch->mark_too_large(options_.max_event_bytes);
     const bool exhausted = !batch->cut_to(options_.batch_bytes) && rows < limit;
     batch->window = window_;
     if (!batch->events.empty()) after_id_ = batch->events.back().id;
@@ -329,7 +330,8 @@ void OutboxSource::read_payloads(const std::shared_ptr<OutboxBatch>& batch) {
     std::vector<long long> ids;
     for (const auto& it : batch->withheld) ids.push_back(batch->events[it.event].id);
     pipe_.send(
-        "select e.id, e.payload from " + relation_ + " e where e.id = any($1::bigint[]) order by e.id",
+        "select e.id, e.payload, e.headers from " + relation_ +
+            " e where e.id = any($1::bigint[]) order by e.id",
         {postgres::array_literal(ids)},
         [this, batch](Result answer) {
             reading_ = Reading::nothing;
@@ -354,7 +356,9 @@ void OutboxSource::read_parked() {
     reading_ = Reading::parked;
     parked_due_.reset();
     pipe_.send(
-        parked_sql_, {group_id_, epoch_, limit_},
+        parked_sql_,
+        {group_id_, epoch_, limit_, static_cast<std::int64_t>(options_.max_event_bytes),
+         static_cast<std::int64_t>(options_.batch_bytes)},
         [this](Result answer) {
             reading_ = Reading::nothing;
             if (answer.empty()) {  // what is due waits for an earlier one of its key that is under way
@@ -362,10 +366,21 @@ void OutboxSource::read_parked() {
                 return;
             }
             arrived_ = std::make_shared<OutboxBatch>(std::move(answer), payload_kind_, from_jsonb_, true);
+            arrived_->mark_too_large(options_.max_event_bytes);
+            give_back(arrived_->cut_at_withheld());
         },
         Format::binary);
     pipe_.sync();
     renew();
+}
+
+// Let parked events go for which there was no room; they are read again soon.
+void OutboxSource::give_back(const std::vector<long long>& ids) {
+    if (ids.empty()) return;
+    pipe_.send("select baton_internal.give_back_parked($1, $2, $3)",
+               {group_id_, epoch_, postgres::array_literal(ids)});
+    pipe_.sync();
+    renew();  // learns that they are due
 }
 
 // Take out what cannot go now, and give the batch its number.

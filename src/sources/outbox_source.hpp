@@ -24,7 +24,8 @@ struct OutboxOptions {
     relay::milliseconds lease{15000};   // how long it takes until another relay may take over from a dead one
     int batch = 2000;                   // events per read, at most
     std::size_t batch_bytes = 4 << 20;  // fewer events are read when these would be larger; one may be
-    std::string wake_up = "auto";       // bell, notify or poll
+    std::size_t max_event_bytes = 16 << 20;  // what has more is not loaded
+    std::string wake_up = "auto";            // bell, notify or poll
 };
 
 // Another relay, or a consumer, has the group.
@@ -67,6 +68,7 @@ class OutboxSource final : public relay::Feed {
     void take_window(const postgres::Result& answer);
     void take_rows(postgres::Result answer, bool late, int limit);
     void read_payloads(const std::shared_ptr<OutboxBatch>& batch);
+    void give_back(const std::vector<long long>& ids);
     void flush_log();
     void adapt_limit(const OutboxBatch& batch, int limit);
     std::shared_ptr<OutboxBatch> finish(std::shared_ptr<OutboxBatch> batch);

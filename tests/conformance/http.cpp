@@ -108,7 +108,9 @@ class HttpFixture final : public SinkFixture {
   public:
     HttpFixture() {
         receiver_.require_signature(secret);
-        receiver_.answer_with([](const WebhookRequest& request) -> WebhookAnswer {
+        receiver_.answer_with([this](const WebhookRequest& request) -> WebhookAnswer {
+            if (shut_) return {403, "not now", {}};
+            if (request.path == missing_path_) return {404, "not here", {}};
             const bool poisoned = batched ? request.body.find(R"("id":"poison")") != std::string::npos
                                           : request.header("webhook-id") == "poison";
             return poisoned ? WebhookAnswer{422, "no such order", {}} : WebhookAnswer{};
@@ -151,11 +153,29 @@ class HttpFixture final : public SinkFixture {
     void start_broker() override { receiver_.start(); }
     Proxy* proxy() override { return &proxy_; }
     bool poison(Message&, std::string&) override { return true; }
+    bool shut(const std::string&) override {
+        shut_ = true;
+        return true;
+    }
+    void open(const std::string&) override { shut_ = false; }
+    std::string name_missing() override {
+        const std::string destination = make_destination();
+        missing_path_ = destination.substr(destination.find("/hook/"));
+        return destination;
+    }
+    void make_missing(const std::string&) override { missing_path_.clear(); }
+    std::optional<relay::Settings> with_wrong_login(const std::string& destination) override {
+        auto wrong = settings(destination);
+        wrong.set("secret", "whsec_" + sinks::base64_encode(std::string(32, 'w')));
+        return wrong;
+    }
 
   private:
     WebhookReceiver receiver_;
     Proxy proxy_;
     int count_ = 0;
+    std::atomic<bool> shut_{false};
+    std::string missing_path_;
 };
 
 INSTANTIATE_TYPED_TEST_SUITE_P(HttpSingle, SinkConformance, HttpFixture<false>);

@@ -39,7 +39,8 @@ class KafkaFixture : public SinkFixture {
         settings.set("properties.message.max.bytes", std::int64_t{2'500'000});
         settings.set("properties.socket.timeout.ms", std::int64_t{1500});
         settings.set("properties.request.timeout.ms", std::int64_t{1000});
-        settings.set("properties.topic.metadata.propagation.max.ms", std::int64_t{3000});
+        settings.set("properties.topic.metadata.propagation.max.ms", std::int64_t{1000});
+        settings.set("properties.topic.metadata.refresh.interval.ms", std::int64_t{500});
         return settings;
     }
     std::vector<Received> read_all(const std::string& destination) override {
@@ -48,6 +49,10 @@ class KafkaFixture : public SinkFixture {
     void kill_broker() override { server_.kill_hard(); }
     void start_broker() override { server_.start(); }
     Proxy* proxy() override { return &proxy_; }
+    std::string name_missing() override { return "topic-" + std::to_string(++count_); }
+    void make_missing(const std::string& destination) override {
+        audit::create_topic(direct(), destination, 3, {{"max.message.bytes", "1500000"}});
+    }
     bool poison(Message& message, std::string& storage) override {
         storage.assign(2'000'000, 'p');  // the client lets it pass, the topic does not
         message.body = storage;

@@ -40,6 +40,11 @@ class NatsFixture : public SinkFixture {
     void kill_broker() override { server_.kill_hard(); }
     void start_broker() override { server_.start(); }
     Proxy* proxy() override { return &proxy_; }
+    std::string name_missing() override { return "S" + std::to_string(++count_) + ".events"; }
+    void make_missing(const std::string& destination) override {
+        const std::string name = destination.substr(0, destination.find('.'));
+        NatsClient(server_.url()).add_stream(name, name + ".>", 1'500'000);
+    }
     bool poison(Message& message, std::string& storage) override {
         storage.assign(2'000'000, 'p');  // the server lets it pass, the stream does not
         message.body = storage;

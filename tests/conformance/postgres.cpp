@@ -60,6 +60,22 @@ class PostgresFixture : public SinkFixture {
     void kill_broker() override { cluster_.server().kill_hard(); }
     void start_broker() override { cluster_.server().start(); }
     Proxy* proxy() override { return &proxy_; }
+    bool shut(const std::string&) override {
+        Connection(database_).exec("revoke baton_producer, baton_relay from writer");
+        return true;
+    }
+    void open(const std::string&) override {
+        Connection(database_).exec("grant baton_producer, baton_relay to writer");
+    }
+    std::string name_missing() override { return "inbox_" + std::to_string(++count_); }
+    void make_missing(const std::string& destination) override {
+        Connection(database_).query("select baton.create_inbox($1)", {destination});
+    }
+    std::optional<relay::Settings> with_wrong_login(const std::string& destination) override {
+        auto wrong = settings(destination);
+        wrong.set("url", proxied_url() + " user=nobody");
+        return wrong;
+    }
     bool poison(Message& message, std::string& storage) override {
         storage = R"({"zero":"\u0000"})";  // JSON that jsonb cannot hold
         message.body = storage;

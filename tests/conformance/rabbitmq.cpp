@@ -45,6 +45,25 @@ class RabbitFixture final : public SinkFixture {
     void kill_broker() override { server_.kill_hard(); }
     void start_broker() override { server_.start(); }
     Proxy* proxy() override { return &proxy_; }
+    // Rights are looked at when a channel opens, and then remembered for a while.
+    bool shut(const std::string&) override {
+        EXPECT_EQ(server_.control({"set_permissions", "guest", ".*", "^nothing$", ".*"}).exit_code, 0);
+        proxy_.cut();
+        return true;
+    }
+    void open(const std::string&) override {
+        EXPECT_EQ(server_.control({"set_permissions", "guest", ".*", ".*", ".*"}).exit_code, 0);
+        proxy_.cut();
+    }
+    std::string name_missing() override { return "queue-" + std::to_string(++count_); }
+    void make_missing(const std::string& destination) override {
+        RabbitClient(address_of(server_.port())).declare_queue(destination);
+    }
+    std::optional<relay::Settings> with_wrong_login(const std::string& destination) override {
+        auto wrong = settings(destination);
+        wrong.set("password", "wrong");
+        return wrong;
+    }
     bool poison(Message& message, std::string& storage) override {
         storage.assign(2'000'000, 'p');  // over the broker's limit
         message.body = storage;

@@ -36,6 +36,19 @@ class RedisFixture final : public SinkFixture {
     void kill_broker() override { server_.kill_hard(); }
     void start_broker() override { server_.start(); }
     Proxy* proxy() override { return &proxy_; }
+    bool shut(const std::string&) override {
+        RedisClient(server_.port()).run({"ACL", "SETUSER", "default", "-xadd"});
+        return true;
+    }
+    void open(const std::string&) override {
+        RedisClient(server_.port()).run({"ACL", "SETUSER", "default", "+@all"});
+    }
+    std::optional<relay::Settings> with_wrong_login(const std::string& destination) override {
+        auto wrong = settings(destination);
+        wrong.set("username", "nobody");
+        wrong.set("password", "wrong");
+        return wrong;
+    }
     bool poison(Message& message, std::string& storage) override {
         storage.assign(2'000'000, 'p');  // over the server's limit of a value
         message.body = storage;

@@ -419,4 +419,60 @@ void check_tells_a_reachable_broker_from_one_that_is_not(SinkFixture& fixture) {
     }
 }
 
+void a_wrong_login_is_waited_for_and_rejects_nothing(SinkFixture& fixture) {
+    const std::string destination = fixture.make_destination();
+    const auto settings = fixture.with_wrong_login(destination);
+    if (!settings) GTEST_SKIP() << "this server asks for no login";
+    Load load(destination);
+    load.add_keyed(24);
+    const auto sink = sinks::make_sink(*settings);
+    Driver driver(*sink);
+    driver.give(load.copy());
+    driver.run_until([&] { return driver.retries() >= 100; });
+    EXPECT_EQ(driver.delivered(), 0U);
+    EXPECT_TRUE(driver.rejected().empty()) << driver.last_error();
+    EXPECT_FALSE(driver.last_error().empty());
+    EXPECT_TRUE(fixture.read_all(destination).empty());
+}
+
+void a_missing_destination_is_waited_for_and_gets_all_once_it_is_there(SinkFixture& fixture) {
+    const std::string destination = fixture.name_missing();
+    if (destination.empty()) GTEST_SKIP() << "every name is a destination here";
+    Load load(destination);
+    load.add_keyed(40);
+    const auto sink = make(fixture, destination);
+    Driver driver(*sink);
+    driver.give(load.copy());
+    driver.run_until([&] { return driver.shut() >= 80; });
+    EXPECT_EQ(driver.delivered(), 0U);
+    EXPECT_TRUE(driver.rejected().empty()) << driver.last_error();
+    fixture.make_missing(destination);
+    driver.run();
+    EXPECT_TRUE(driver.rejected().empty()) << driver.last_error();
+    expect_all_arrived(fixture, destination, load);
+    expect_key_order(fixture, destination, load);
+}
+
+void what_is_refused_in_the_middle_of_a_key_is_overtaken_by_none_of_it(SinkFixture& fixture) {
+    const std::string destination = fixture.make_destination();
+    const std::size_t count = fixture.messages_per_test();
+    Load load(destination);
+    load.add_keyed(count);
+    const auto sink = make(fixture, destination);
+    Driver driver(*sink, 64);
+    driver.give(load.copy());
+    for (const std::size_t part : {1U, 2U}) {
+        driver.run_until([&] { return driver.delivered() > part * count / 3; });
+        ASSERT_FALSE(driver.done());
+        if (!fixture.shut(destination)) GTEST_SKIP() << "this server cannot be made to refuse";
+        const auto before = driver.retries();
+        driver.run_until([&] { return driver.retries() > before + 20; });
+        fixture.open(destination);
+    }
+    driver.run();
+    EXPECT_TRUE(driver.rejected().empty()) << driver.last_error();
+    expect_all_arrived(fixture, destination, load);
+    expect_key_order(fixture, destination, load);
+}
+
 }  // namespace baton::test::conformance

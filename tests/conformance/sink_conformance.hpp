@@ -57,6 +57,9 @@ BATON_CONFORMANCE(a_second_delivery_carries_the_same_id)
 BATON_CONFORMANCE(what_was_reported_is_there_after_the_sink_is_gone)
 BATON_CONFORMANCE(a_sink_with_messages_in_flight_can_be_destroyed)
 BATON_CONFORMANCE(check_tells_a_reachable_broker_from_one_that_is_not)
+BATON_CONFORMANCE(a_wrong_login_is_waited_for_and_rejects_nothing)
+BATON_CONFORMANCE(a_missing_destination_is_waited_for_and_gets_all_once_it_is_there)
+BATON_CONFORMANCE(what_is_refused_in_the_middle_of_a_key_is_overtaken_by_none_of_it)
 
 REGISTER_TYPED_TEST_SUITE_P(
     SinkConformance, every_event_arrives_with_its_id_headers_and_body,
@@ -65,6 +68,9 @@ REGISTER_TYPED_TEST_SUITE_P(
     a_half_open_connection_is_given_up_and_all_arrives, lost_answers_leave_only_copies_with_the_same_id,
     a_slow_broker_slows_the_sink_and_does_not_fill_memory, a_poison_message_is_rejected_and_the_others_go_on,
     a_second_delivery_carries_the_same_id, what_was_reported_is_there_after_the_sink_is_gone,
-    a_sink_with_messages_in_flight_can_be_destroyed, check_tells_a_reachable_broker_from_one_that_is_not);
+    a_sink_with_messages_in_flight_can_be_destroyed, check_tells_a_reachable_broker_from_one_that_is_not,
+    a_wrong_login_is_waited_for_and_rejects_nothing,
+    a_missing_destination_is_waited_for_and_gets_all_once_it_is_there,
+    what_is_refused_in_the_middle_of_a_key_is_overtaken_by_none_of_it);
 
 }  // namespace baton::test

@@ -2,6 +2,7 @@
 // What a sink's test tells the conformance suite about its server.
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,6 +39,16 @@ class SinkFixture {
     // False when this sink has no such message.
     virtual bool poison(Message& message, std::string& storage) = 0;
 
+    // Take away from the sink what it needs to write here, a right or the server's good will, and give it
+    // back. False where that cannot be.
+    virtual bool shut(const std::string&) { return false; }
+    virtual void open(const std::string&) {}
+    // Name a destination that is not there, and make it. Empty where every name is a destination.
+    virtual std::string name_missing() { return {}; }
+    virtual void make_missing(const std::string&) {}
+    // The settings with a login that the server refuses; nothing where it asks for none.
+    virtual std::optional<relay::Settings> with_wrong_login(const std::string&) { return std::nullopt; }
+
     // Tell whether the body that came is the one that was sent.
     virtual bool same_body(std::string_view got, std::string_view sent) const { return got == sent; }
     virtual std::size_t largest_body() const { return 1024 * 1024; }
@@ -60,6 +71,9 @@ void a_second_delivery_carries_the_same_id(SinkFixture& fixture);
 void what_was_reported_is_there_after_the_sink_is_gone(SinkFixture& fixture);
 void a_sink_with_messages_in_flight_can_be_destroyed(SinkFixture& fixture);
 void check_tells_a_reachable_broker_from_one_that_is_not(SinkFixture& fixture);
+void a_wrong_login_is_waited_for_and_rejects_nothing(SinkFixture& fixture);
+void a_missing_destination_is_waited_for_and_gets_all_once_it_is_there(SinkFixture& fixture);
+void what_is_refused_in_the_middle_of_a_key_is_overtaken_by_none_of_it(SinkFixture& fixture);
 }  // namespace conformance
 
 }  // namespace baton::test

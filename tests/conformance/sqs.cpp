@@ -69,6 +69,12 @@ class SqsFixture final : public SinkFixture {
     }
     void start_broker() override { server_.start(); }
     Proxy* proxy() override { return &proxy_; }
+    std::string name_missing() override {
+        return server_.queue_url("queue-" + std::to_string(++count_) + (fifo ? ".fifo" : ""), proxy_.port());
+    }
+    void make_missing(const std::string& destination) override {
+        SqsClient(server_.port()).create_queue(name_of(destination));
+    }
     bool poison(Message& message, std::string& storage) override {
         storage.assign(300 * 1024, 'p');  // SQS takes 256 kB
         message.body = storage;

@@ -39,6 +39,11 @@ select is((select blocking from own, baton_internal.renew_group(group_id, epoch)
 update baton_internal.parked set due_at = clock_timestamp() where id = 1;
 select results_eq($$select p.id, p.attempt from own, baton_internal.lease_group_parked(group_id, epoch, 10) p order by id$$,
                   $$values (1::bigint, 2), (3, 1), (5, 1)$$, 'a due event comes with those behind it');
+select lives_ok($$select baton_internal.give_back_parked(group_id, epoch, '{5}') from own$$, 'one that there was no room for is given back');
+select results_eq($$select attempt, lease_token is null from baton_internal.parked where id = 5$$, $$values (0, true)$$, 'which is no attempt');
+select throws_ok($$select baton_internal.give_back_parked(group_id, epoch - 1, '{1}') from own$$, 'BT001', null, 'nobody but the owner gives back');
+select results_eq($$select p.id, p.attempt from own, baton_internal.lease_group_parked(group_id, epoch, 10) p$$, $$select 5::bigint, 1 where false$$,
+                  'it waits for those before it, which are under way');
 select lives_ok($$select baton_internal.settle_group_parked(group_id, epoch, '{1}') from own$$, 'one is settled');
 select lives_ok($$select baton_internal.park_group_events(group_id, epoch, '{3,5}', '{a,a}', '{1,1}', '{poison,""}', '{dead,blocked}') from own$$, 'the next is poison');
 select results_eq($$select id, state from baton_internal.parked where key = 'a' order by id$$, $$values (3::bigint, 'dead'), (5, 'blocked')$$,
