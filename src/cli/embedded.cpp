@@ -48,7 +48,8 @@ void make_whole(LocalServer& server, const EmbeddedOptions& options, const StopS
     server.start();
     stop.check();
     make_role_and_database(server);
-    Connection db(server.url(app_database, app_role));
+    Connection db(server.url(app_database, app_role), "baton",
+                  std::make_shared<postgres::Patience>(postgres::Patience::long_work));
     const std::string summary = install(db, options.mode, [](const std::string&) {});
     if (fresh) print_progress(summary);
     stop.check();

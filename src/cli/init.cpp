@@ -15,7 +15,7 @@ struct InitOptions {
 };
 
 int init(const InitOptions& options) {
-    auto connection = connect(options.target);
+    auto connection = connect(options.target, postgres::Patience::long_work);
     const auto tell = [](const std::string& note) { std::cerr << "note: " << note << "\n"; };
     std::cout << install(connection, options.mode, tell) << "\n";
     return done;

@@ -133,6 +133,9 @@ void prepare_group(postgres::Connection& db, const std::string& name, const Grou
               interval(group.retry_base), interval(group.retry_limit), group.on_poison});
 }
 
+// How long the server may take for what has to be asked before a table is taken. A stop waits for that.
+constexpr milliseconds opening_limit = 10s;
+
 struct TableOptions {
     OutboxOptions outbox;
     GroupOptions group;
@@ -144,7 +147,8 @@ struct TableOptions {
 // report.
 std::unique_ptr<relay::Feed> take(const TableOptions& options, const Settings& source,
                                   const Settings& failure, sources::Held& held, std::string& found) {
-    postgres::Connection db(options.outbox.conninfo, "baton relay");
+    postgres::Connection db(options.outbox.conninfo, "baton relay",
+                            std::make_shared<postgres::Patience>(opening_limit));
     if (!sources::is_adopted(db, options.adopted.table)) {
         check_managed(source);
         found = options.outbox.group;
@@ -188,7 +192,8 @@ void read_from_outbox(relay::PipelineParts& parts, const Settings& source, const
 }
 
 void check_outbox(const Settings& source, const Settings& failure, const RelayIdentity& identity) {
-    postgres::Connection db(server_of(source, identity), "baton relay check");
+    postgres::Connection db(server_of(source, identity), "baton relay check",
+                            std::make_shared<postgres::Patience>(opening_limit));
     const std::string outbox = source.text("outbox");
     if (!sources::is_adopted(db, outbox)) {
         check_managed(source);

@@ -45,7 +45,7 @@ int relay_command(RelayOptions& options) {
     if (options.check) return check(options);
     options.daemon.db = find_server(options.target);
     RelayDaemon daemon(options.daemon);
-    const StopSignal stop;
+    const StopSignal stop(StopSignal::Second::ends);
     daemon.run(stop);
     return done;
 }

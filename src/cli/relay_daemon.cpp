@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
+#include <cstdlib>
 #include <thread>
 
 namespace baton::cli {
@@ -14,6 +16,9 @@ using relay::PipelineStatus;
 using relay::Settings;
 
 namespace {
+
+// How much longer than its pipelines drain a relay that stops may take before it ends by itself.
+constexpr auto stop_reserve = 20s;
 
 std::atomic<bool> reload_requested{false};
 
@@ -112,6 +117,7 @@ RelayDaemon::RelayDaemon(DaemonOptions options)
 relay::PipelineParts RelayDaemon::make(const Settings& settings) {
     auto parts = make_parts(settings, identity_);
     if (!settings.has("limits.drain")) parts.drain_limit = config_.relay.duration("drain", 10s);
+    longest_drain_ = std::max(longest_drain_, parts.drain_limit);
     parts.on_state = [this](const PipelineStatus& status) {
         log_.write(level_of(status.state), sentence(status.state),
                    {{"pipeline", status.name}, {"reason", status.detail}});
@@ -176,57 +182,10 @@ void RelayDaemon::apply(bool first) {
                   {{"hint", "add one to the file, or with baton.set_pipeline()"}});
 }
 
-// Follow the catalog; while the database is away the pipelines try by themselves.
-void RelayDaemon::look_into_catalog() {
-    try {
-        if (!db_ || !db_->alive()) db_.emplace(options_.db, "baton relay");
-        const auto state = db_->value(
-            "select coalesce(string_agg(name || '/' || revision || '/' || enabled, ',' order by name), '') "
-            "from baton.pipelines");
-        if (!db_error_.empty()) log_.info("the database is back");
-        db_error_.clear();
-        if (state != catalog_state_) {
-            const bool first = catalog_state_ == "unknown";
-            catalog_ = relay::read_catalog(*db_);
-            catalog_state_ = state;
-            apply(first);
-        }
-        run_jobs();
-    } catch (const Error& error) {
-        if (db_error_.empty()) log_.warn("the database does not answer", {{"reason", error.what()}});
-        db_error_ = error.what();
-        db_.reset();
-    }
-}
-
-// Jobs that nobody has run although they are due: there is no worker, so the leader among the relays runs
-// them.
-void RelayDaemon::run_jobs() {
-    if (db_->value("select coalesce(baton_internal.next_job_due() < clock_timestamp() - interval '3 "
-                   "seconds', false)") != "t")
-        return;
-    if (db_->value("select baton_internal.take_lead($1)", {identity_.owner}) == "t")
-        db_->exec("call baton.run_due_jobs()");
-}
-
-std::vector<server::GroupHealth> RelayDaemon::groups(Clock::duration age) {
-    const std::lock_guard lock(health_mutex_);
-    if (health_db_ && Clock::now() < health_at_ + age) return health_;
-    try {
-        if (!health_db_ || !health_db_->alive()) health_db_.emplace(options_.db, "baton relay health");
-        health_ = server::read_groups(*health_db_);
-        health_at_ = Clock::now();
-    } catch (const Error&) {
-        health_db_.reset();
-        throw;
-    }
-    return health_;
-}
-
 std::string RelayDaemon::metrics() {
     server::MetricsInput input{supervisor_->status(), failures_.all(), {}, true};
     try {
-        input.groups = groups(1s);
+        input.groups = database_->groups(1s);
     } catch (const Error&) {
         input.database_up = false;
     }
@@ -234,12 +193,8 @@ std::string RelayDaemon::metrics() {
 }
 
 server::Answer RelayDaemon::ready() {
-    std::string reasons;
-    try {
-        groups(1s);
-    } catch (const Error& error) {
-        reasons = "database: " + std::string(error.what());
-    }
+    std::string reasons = database_->trouble();
+    if (!reasons.empty()) reasons = "database: " + reasons;
     for (const auto& status : supervisor_->status()) {
         const bool good = status.state == PipelineState::running || status.state == PipelineState::standby;
         if (good && status.trouble.empty()) continue;
@@ -253,7 +208,7 @@ server::Answer RelayDaemon::ready() {
 server::Answer RelayDaemon::drained() {
     std::vector<server::GroupHealth> known;
     try {
-        known = groups(0s);
+        known = database_->groups(0s);
     } catch (const Error& error) {
         return {false, error.what()};
     }
@@ -283,23 +238,43 @@ void RelayDaemon::listen() {
     log_.info("endpoints are open", {{"port", std::to_string(endpoints_->port())}});
 }
 
+// Drain and stop the pipelines. A library that does not return must not keep the process alive: what is not
+// settled comes again.
+void RelayDaemon::stop_pipelines() {
+    const auto limit = longest_drain_ + stop_reserve;
+    std::mutex mutex;
+    std::condition_variable_any stopped;
+    const std::jthread watchdog([&](const std::stop_token& done) {
+        std::unique_lock lock(mutex);
+        stopped.wait_for(lock, done, limit, [] { return false; });
+        if (done.stop_requested()) return;
+        log_.error("relay ends: its pipelines do not stop", {{"hint", "what was not settled comes again"}});
+        std::_Exit(1);
+    });
+    supervisor_->stop();
+}
+
 void RelayDaemon::run(const StopSignal& stop) {
     follow_hangups();
     log_.info("relay starts", {{"owner", identity_.owner}, {"file", options_.file.string()}});
+    database_ = std::make_unique<DatabaseWatch>(options_.db, identity_.owner, log_);
     listen();
     file_changed();
     supervisor_->apply(config_.pipelines);
-    Clock::time_point look_at{};
+    bool first = true;
     while (!stop.requested()) {
         if (reload_requested.exchange(false) || file_changed()) reload_file();
-        if (Clock::now() >= look_at) {
-            look_into_catalog();
-            look_at = Clock::now() + 1s;
+        if (auto changed = database_->take_changes()) {
+            catalog_ = std::move(*changed);
+            apply(std::exchange(first, false));
         }
         stop.wait_a_moment();
     }
     log_.info("relay stops, draining");
-    supervisor_->stop();
+    database_->request_stop();
+    stop_pipelines();
+    endpoints_.reset();
+    database_.reset();
     log_.info("relay has stopped");
 }
 

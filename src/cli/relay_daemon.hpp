@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/log.hpp"
+#include "cli/database_watch.hpp"
 #include "cli/pipeline_parts.hpp"
 #include "cli/stop_signal.hpp"
 #include "relay/config.hpp"
@@ -34,19 +35,15 @@ class RelayDaemon {
     void run(const StopSignal& stop);
 
   private:
-    using Clock = std::chrono::steady_clock;
-
     relay::PipelineParts make(const relay::Settings& settings);
     void reload_file();
     bool file_changed();
-    void look_into_catalog();
     void apply(bool first);
-    void run_jobs();
+    void stop_pipelines();
     void listen();
     std::string metrics();
     server::Answer ready();
     server::Answer drained();
-    std::vector<server::GroupHealth> groups(Clock::duration age);  // not older than that
 
     DaemonOptions options_;
     relay::Config config_;
@@ -55,15 +52,9 @@ class RelayDaemon {
     server::FailureCounts failures_;
     std::unique_ptr<relay::Supervisor> supervisor_;
     std::vector<relay::Settings> catalog_;
-    std::string catalog_state_ = "unknown";
-    std::optional<postgres::Connection> db_;
-    std::string db_error_;
     std::optional<std::filesystem::file_time_type> file_time_;
-
-    std::mutex health_mutex_;  // the endpoints' own connection and what it said last
-    std::optional<postgres::Connection> health_db_;
-    std::vector<server::GroupHealth> health_;
-    Clock::time_point health_at_{};
+    std::chrono::milliseconds longest_drain_{0};
+    std::unique_ptr<DatabaseWatch> database_;
     std::unique_ptr<server::StatusServer> endpoints_;
 };
 

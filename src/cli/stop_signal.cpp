@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <atomic>
 
@@ -12,10 +13,11 @@ namespace baton::cli {
 namespace {
 
 std::atomic<bool> stop_requested{false};
+std::atomic<bool> second_ends{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
 
-void on_signal(int) {
-    stop_requested = true;
+void on_signal(int number) {
+    if (stop_requested.exchange(true) && second_ends) ::_exit(128 + number);
 }
 
 void set_handler(void (*handler)(int)) {
@@ -27,8 +29,9 @@ void set_handler(void (*handler)(int)) {
 
 }  // namespace
 
-StopSignal::StopSignal() {
+StopSignal::StopSignal(Second second) {
     stop_requested = false;
+    second_ends = second == Second::ends;
     set_handler(&on_signal);
 }
 

@@ -5,8 +5,12 @@ namespace baton::cli {
 
 class StopSignal {
   public:
+    // What a second signal does: nothing, where children or files have to be cleared away, or end the process
+    // at once.
+    enum class Second { waits, ends };
+
     // From now on the two signals only set a mark; the destructor gives them back.
-    StopSignal();
+    explicit StopSignal(Second second = Second::waits);
     ~StopSignal();
     StopSignal(const StopSignal&) = delete;
     StopSignal& operator=(const StopSignal&) = delete;

@@ -80,10 +80,10 @@ std::string describe(const Target& target) {
     return "embedded server in " + embedded_folder(target).string();
 }
 
-postgres::Connection connect(const Target& target) {
+postgres::Connection connect(const Target& target, std::chrono::milliseconds answer) {
     const std::string conninfo = find_server(target);
     try {
-        postgres::Connection connection(conninfo);
+        postgres::Connection connection(conninfo, "baton", std::make_shared<postgres::Patience>(answer));
         if (connection.server_version() < oldest_server) {
             const char* version = PQparameterStatus(connection.native(), "server_version");
             throw Error(std::string("the server is PostgreSQL ") +

@@ -23,6 +23,8 @@ std::string find_server(const Target& target);
 std::string describe(const Target& target);
 
 // Connect to the target. Throws Error with a hint: unreachable, refused, or older than PostgreSQL 14.
-postgres::Connection connect(const Target& target);
+// `answer`: how long the server may take for a statement.
+postgres::Connection connect(const Target& target,
+                             std::chrono::milliseconds answer = postgres::Patience::short_work);
 
 }  // namespace baton::cli

@@ -69,7 +69,9 @@ std::uint64_t Engine::drain(const std::stop_token& stop) {
 
 void Engine::connect() {
     if (db_ && db_->alive()) return;
-    auto db = std::make_unique<Connection>(options_.conninfo, "baton " + options_.name);
+    // An answer that takes longer than the lease is of no use.
+    auto db = std::make_unique<Connection>(options_.conninfo, "baton " + options_.name,
+                                           std::make_shared<postgres::Patience>(options_.lease));
     queue_->open(*db);
     db_ = std::move(db);
 }

@@ -135,7 +135,8 @@ class GroupQueue final : public Queue {
 
     std::unique_ptr<postgres::Doorbell> doorbell() const override {
         return postgres::make_doorbell(options_.conninfo, outbox_, options_.worker + " " + options_.name,
-                                       "auto");
+                                       "auto",
+                                       std::make_shared<postgres::Patience>(postgres::Patience::short_work));
     }
 
   private:

@@ -43,7 +43,10 @@ void LeaseKeeper::extend(std::unique_lock<std::mutex>& lock) {
     lock.unlock();
     bool lost = false;
     try {
-        if (!db_) db_ = std::make_unique<postgres::Connection>(conninfo_, "baton lease");
+        // The settling waits for this, so it must not last: there is time for another try.
+        if (!db_)
+            db_ = std::make_unique<postgres::Connection>(conninfo_, "baton lease",
+                                                         std::make_shared<postgres::Patience>(every_));
         queue_.extend(*db_, token, ids);
     } catch (const LeaseLost&) {
         lost = true;

@@ -1,8 +1,11 @@
 #include "postgres/connection.hpp"
 
 #include <poll.h>
+#include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <utility>
 
 namespace baton::postgres {
@@ -35,16 +38,112 @@ std::vector<const char*> pointers(const Params& params) {
 
 }  // namespace
 
-Connection::Connection(const std::string& conninfo, const std::string& application_name)
-    : handle_(nullptr, &PQfinish) {
-    const std::array<const char*, 5> keywords{"dbname", "fallback_application_name", "connect_timeout",
-                                              "client_encoding", nullptr};
-    const std::array<const char*, 5> values{conninfo.c_str(), application_name.c_str(), "10", "UTF8",
-                                            nullptr};
+Connection::Connection(const std::string& conninfo, const std::string& application_name,
+                       std::shared_ptr<const Patience> patience)
+    : handle_(nullptr, &PQfinish), patience_(std::move(patience)) {
+    const auto left = std::chrono::ceil<std::chrono::seconds>(patience_->end() - Patience::Clock::now());
+    if (left.count() <= 0) throw ConnectionError("there is no time left to connect");
+    const std::string timeout = std::to_string(std::min(left, Patience::connect).count());
+    // What stands before the connection string is overruled by it. PGCONNECT_TIMEOUT is the user's word too.
+    const std::array<const char*, 9> keywords{
+        "connect_timeout",           "keepalives_idle",  "keepalives_interval",
+        "keepalives_count",          "tcp_user_timeout", "dbname",
+        "fallback_application_name", "client_encoding",  nullptr};
+    const std::array<const char*, 9> values{
+        std::getenv("PGCONNECT_TIMEOUT") == nullptr ? timeout.c_str() : nullptr,
+        "15",
+        "5",
+        "3",
+        "30000",
+        conninfo.c_str(),
+        application_name.c_str(),
+        "UTF8",
+        nullptr};
     handle_.reset(PQconnectdbParams(keywords.data(), values.data(), 1));
-    if (PQstatus(handle_.get()) != CONNECTION_OK)
-        throw ConnectionError(trimmed(PQerrorMessage(handle_.get())));
+    if (PQstatus(handle_.get()) != CONNECTION_OK) fail(false);
     PQsetNoticeReceiver(handle_.get(), &drop_notice, nullptr);
+}
+
+void Connection::fail(bool in_doubt) const {
+    throw ConnectionError(trimmed(PQerrorMessage(handle_.get())), in_doubt);
+}
+
+// While a statement is under way nothing is written or read in a call that blocks. A handler that gets the
+// connection expects one that blocks, so it becomes one again.
+class Connection::Answering {
+  public:
+    explicit Answering(PGconn* handle) : handle_(handle) {
+        was_ = PQisnonblocking(handle_);
+        PQsetnonblocking(handle_, 1);
+    }
+    ~Answering() {
+        if (was_ == 0 && PQstatus(handle_) == CONNECTION_OK && PQflush(handle_) == 0)
+            PQsetnonblocking(handle_, 0);
+    }
+    Answering(const Answering&) = delete;
+    Answering& operator=(const Answering&) = delete;
+
+  private:
+    PGconn* handle_;
+    int was_ = 0;
+};
+
+Patience::Clock::time_point Connection::begin() {
+    if (given_up_) throw ConnectionError("the connection was given up: the server did not answer in time");
+    const auto now = Patience::Clock::now();
+    if (now >= patience_->end()) give_up({});
+    return now;
+}
+
+void Connection::give_up(Patience::Clock::duration waited) {
+    given_up_ = true;
+    // Nothing may wait for this socket again, not even the library when it says goodbye.
+    ::shutdown(PQsocket(handle_.get()), SHUT_RDWR);
+    throw ConnectionError("the server has not answered for " + in_words(waited), true);
+}
+
+void Connection::await(Patience::Clock::time_point asked, bool writing) {
+    using std::chrono::milliseconds;
+    const auto now = Patience::Clock::now();
+    const auto limit = patience_->limit(asked);
+    if (now >= limit) give_up(now - asked);
+    pollfd waiting{PQsocket(handle_.get()), static_cast<short>(writing ? POLLIN | POLLOUT : POLLIN), 0};
+    const auto time = std::min(std::chrono::ceil<milliseconds>(limit - now), Patience::glance);
+    ::poll(&waiting, 1, static_cast<int>(time.count()));
+}
+
+// Write everything that is to be written.
+void Connection::flush(Patience::Clock::time_point asked) {
+    for (int left = PQflush(handle_.get()); left != 0; left = PQflush(handle_.get())) {
+        if (left < 0) fail(true);
+        await(asked, true);
+        if (PQconsumeInput(handle_.get()) == 0) fail(true);
+    }
+}
+
+// Wait for the answer to what was sent; of several results the last counts, or the one that begins a COPY.
+Result Connection::finish(int sent, Patience::Clock::time_point asked) {
+    PGconn* handle = handle_.get();
+    if (sent != 1) fail(true);
+    flush(asked);
+    std::unique_ptr<PGresult, decltype(&PQclear)> last(nullptr, &PQclear);
+    for (;;) {
+        // What TLS has decrypted and not yet given out, two pieces at most, does not show at the socket.
+        for (int hidden = PQsslInUse(handle) != 0 ? 2 : 0; PQisBusy(handle) != 0 && hidden > 0; --hidden)
+            if (PQconsumeInput(handle) == 0) fail(true);
+        if (PQisBusy(handle) != 0) {
+            await(asked, false);
+            if (PQconsumeInput(handle) == 0) fail(true);
+            continue;
+        }
+        PGresult* next = PQgetResult(handle);
+        if (next == nullptr) break;
+        last.reset(next);
+        const auto status = PQresultStatus(next);
+        if (status == PGRES_COPY_IN || status == PGRES_COPY_OUT || PQstatus(handle) != CONNECTION_OK) break;
+    }
+    if (!last) fail(true);
+    return check(last.release());
 }
 
 Result check_result(PGconn* connection, PGresult* result) {
@@ -78,38 +177,52 @@ Result Connection::check(PGresult* result) {
 }
 
 Result Connection::exec(const std::string& sql) {
-    return check(PQexec(handle_.get(), sql.c_str()));
+    const auto asked = begin();
+    const Answering answering(handle_.get());
+    return finish(PQsendQuery(handle_.get(), sql.c_str()), asked);
 }
 
 Result Connection::query(const std::string& sql, const Params& params, Format result_format) {
+    const auto asked = begin();
+    const Answering answering(handle_.get());
     const auto values = pointers(params);
-    return check(PQexecParams(handle_.get(), sql.c_str(), static_cast<int>(values.size()), nullptr,
-                              values.data(), nullptr, nullptr, static_cast<int>(result_format)));
+    return finish(PQsendQueryParams(handle_.get(), sql.c_str(), static_cast<int>(values.size()), nullptr,
+                                    values.data(), nullptr, nullptr, static_cast<int>(result_format)),
+                  asked);
 }
 
 void Connection::prepare(const std::string& name, const std::string& sql) {
-    check(PQprepare(handle_.get(), name.c_str(), sql.c_str(), 0, nullptr));
+    const auto asked = begin();
+    const Answering answering(handle_.get());
+    finish(PQsendPrepare(handle_.get(), name.c_str(), sql.c_str(), 0, nullptr), asked);
 }
 
 Result Connection::run_prepared(const std::string& name, const Params& params, Format result_format) {
+    const auto asked = begin();
+    const Answering answering(handle_.get());
     const auto values = pointers(params);
-    return check(PQexecPrepared(handle_.get(), name.c_str(), static_cast<int>(values.size()), values.data(),
-                                nullptr, nullptr, static_cast<int>(result_format)));
+    return finish(PQsendQueryPrepared(handle_.get(), name.c_str(), static_cast<int>(values.size()),
+                                      values.data(), nullptr, nullptr, static_cast<int>(result_format)),
+                  asked);
 }
 
 long Connection::copy_in(const std::string& copy_sql, const std::function<bool(std::string&)>& next_chunk) {
-    check(PQexec(handle_.get(), copy_sql.c_str()));
+    exec(copy_sql);
+    const Answering answering(handle_.get());
     std::string chunk;
     while (next_chunk(chunk)) {
-        if (PQputCopyData(handle_.get(), chunk.data(), static_cast<int>(chunk.size())) != 1)
-            throw ConnectionError(trimmed(PQerrorMessage(handle_.get())), true);
+        const auto asked = begin();
+        int taken = 0;
+        while ((taken = PQputCopyData(handle_.get(), chunk.data(), static_cast<int>(chunk.size()))) == 0)
+            await(asked, true);
+        if (taken < 0) fail(true);
+        flush(asked);
         chunk.clear();
     }
-    if (PQputCopyEnd(handle_.get(), nullptr) != 1)
-        throw ConnectionError(trimmed(PQerrorMessage(handle_.get())), true);
-    const long rows = check(PQgetResult(handle_.get())).affected();
-    while (PGresult* rest = PQgetResult(handle_.get())) check(rest);
-    return rows;
+    const auto asked = begin();
+    int ended = 0;
+    while ((ended = PQputCopyEnd(handle_.get(), nullptr)) == 0) await(asked, true);
+    return finish(ended, asked).affected();
 }
 
 std::string Connection::value(const std::string& sql, const Params& params) {
@@ -124,7 +237,7 @@ bool Connection::wait_readable(std::chrono::milliseconds timeout) {
 }
 
 std::vector<Notification> Connection::take_notifications() {
-    if (PQconsumeInput(handle_.get()) == 0) throw ConnectionError(trimmed(PQerrorMessage(handle_.get())));
+    if (PQconsumeInput(handle_.get()) == 0) fail(false);
     std::vector<Notification> taken;
     while (PGnotify* notify = PQnotifies(handle_.get())) {
         taken.push_back({notify->relname, notify->extra, notify->be_pid});

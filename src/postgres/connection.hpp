@@ -3,7 +3,8 @@
 //
 // Not thread-safe, except cancel_running(). Every failure throws: SqlError with the server's SQLSTATE, detail
 // and hint; ConnectionError when the connection is gone, in doubt when it broke while a statement was under
-// way. After a ConnectionError the object is dead: make a new one.
+// way. After a ConnectionError the object is dead: make a new one. No call waits for ever: a server that does
+// not answer within the Patience given counts as gone.
 
 #include <libpq-fe.h>
 
@@ -17,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "postgres/patience.hpp"
 #include "postgres/result.hpp"
 
 namespace baton::postgres {
@@ -58,8 +60,13 @@ struct Notification {
 
 class Connection {
   public:
-    // Connects, or throws ConnectionError in the server's words.
-    explicit Connection(const std::string& conninfo, const std::string& application_name = "baton");
+    // Connects, or throws ConnectionError in the server's words. Unless the connection string says otherwise,
+    // ten seconds are allowed for each host that it names, and a peer that is gone is noticed by keepalives.
+    explicit Connection(const std::string& conninfo, const std::string& application_name = "baton",
+                        std::shared_ptr<const Patience> patience = std::make_shared<Patience>());
+    Connection(Connection&&) noexcept = default;
+    Connection& operator=(Connection&&) noexcept = default;
+    ~Connection() = default;
 
     // Run one or several statements without parameters; returns the last result.
     Result exec(const std::string& sql);
@@ -87,7 +94,7 @@ class Connection {
     void on_notice(std::function<void(const std::string&)> receiver);
 
     bool in_transaction() const { return PQtransactionStatus(handle_.get()) != PQTRANS_IDLE; }
-    bool alive() const { return PQstatus(handle_.get()) == CONNECTION_OK; }
+    bool alive() const { return !given_up_ && PQstatus(handle_.get()) == CONNECTION_OK; }
     int server_version() const { return PQserverVersion(handle_.get()); }
     int backend_pid() const { return PQbackendPID(handle_.get()); }
     std::string escape_identifier(std::string_view name) const;
@@ -98,8 +105,22 @@ class Connection {
     // The same as check_result(), for a result of this connection.
     Result check(PGresult* result);
 
+    // Wait until the server says something, takes more of what is to be written (`writing`), or a moment is
+    // over. Throws ConnectionError, and leaves the connection dead, when nothing came in time since `asked`.
+    void await(Patience::Clock::time_point asked, bool writing);
+
   private:
+    class Answering;
+    // Throw when nothing may be sent any more; returns when the statement was asked.
+    Patience::Clock::time_point begin();
+    Result finish(int sent, Patience::Clock::time_point asked);
+    void flush(Patience::Clock::time_point asked);
+    [[noreturn]] void give_up(Patience::Clock::duration waited);
+    [[noreturn]] void fail(bool in_doubt) const;
+
     std::unique_ptr<PGconn, decltype(&PQfinish)> handle_;
+    std::shared_ptr<const Patience> patience_;
+    bool given_up_ = false;  // the server did not answer in time
     std::unique_ptr<std::function<void(const std::string&)>> notice_receiver_;
 };
 

@@ -10,22 +10,28 @@ namespace {
 
 // A few commits ring nowhere: look at least this often.
 constexpr auto safety_look = 5s;
+// A call waits in the server for half a minute; one that is not back long after was lost with its connection.
+constexpr auto longest_call = 90s;
 
 // Waits in the server, on a value that changes with every commit.
 class Bell final : public Doorbell {
   public:
-    Bell(const std::string& conninfo, std::string outbox)
-        : db_(conninfo, "baton waiting"), outbox_(std::move(outbox)) {
+    Bell(const std::string& conninfo, std::string outbox, std::shared_ptr<const Patience> patience)
+        : db_(conninfo, "baton waiting", std::move(patience)), outbox_(std::move(outbox)) {
         value_ = db_.value("select baton.doorbell_value($1)", {outbox_});
     }
 
     milliseconds arm() override {
+        const auto now = std::chrono::steady_clock::now();
+        if (calling_ && now > called_at_ + longest_call)
+            throw ConnectionError("the server does not answer on the connection that waits for events");
         if (!calling_) {
             const char* values[] = {outbox_.c_str(), value_.c_str()};
             if (PQsendQueryParams(db_.native(), "call baton.wait_for_events($1, $2, '30 s')", 2, nullptr,
                                   values, nullptr, nullptr, 0) != 1)
                 throw ConnectionError(PQerrorMessage(db_.native()));
             calling_ = true;
+            called_at_ = now;
         }
         return safety_look;
     }
@@ -52,13 +58,17 @@ class Bell final : public Doorbell {
     std::string outbox_;
     std::string value_;  // as it was before the last look
     bool calling_ = false;
+    std::chrono::steady_clock::time_point called_at_{};
 };
 
 // Announces its sleep, so that writers notify; sql/doorbell_plain.sql has the protocol.
 class Notified final : public Doorbell {
   public:
-    Notified(const std::string& conninfo, std::string outbox, std::string reader)
-        : db_(conninfo, "baton waiting"), outbox_(std::move(outbox)), reader_(std::move(reader)) {
+    Notified(const std::string& conninfo, std::string outbox, std::string reader,
+             std::shared_ptr<const Patience> patience)
+        : db_(conninfo, "baton waiting", std::move(patience)),
+          outbox_(std::move(outbox)),
+          reader_(std::move(reader)) {
         db_.exec("listen " +
                  db_.escape_identifier(db_.value("select baton.doorbell_channel($1::regclass)", {outbox_})));
     }
@@ -118,13 +128,14 @@ bool is_pooled(Connection& connection) {
 }
 
 std::unique_ptr<Doorbell> make_doorbell(const std::string& conninfo, const std::string& outbox,
-                                        const std::string& reader, std::string kind) {
+                                        const std::string& reader, std::string kind,
+                                        std::shared_ptr<const Patience> patience) {
     if (kind == "auto") {
-        Connection db(conninfo, "baton");
+        Connection db(conninfo, "baton", patience);
         kind = is_pooled(db) ? "poll" : db.value("select baton.doorbell_kind()");
     }
-    if (kind == "bell") return std::make_unique<Bell>(conninfo, outbox);
-    if (kind == "notify") return std::make_unique<Notified>(conninfo, outbox, reader);
+    if (kind == "bell") return std::make_unique<Bell>(conninfo, outbox, std::move(patience));
+    if (kind == "notify") return std::make_unique<Notified>(conninfo, outbox, reader, std::move(patience));
     return std::make_unique<Polling>();
 }
 

@@ -33,7 +33,8 @@ class Doorbell {
 // How events are waited for: "auto" asks the server, the others are bell, notify and poll.
 // Behind a pooler that gives each transaction another session only polling works.
 std::unique_ptr<Doorbell> make_doorbell(const std::string& conninfo, const std::string& outbox,
-                                        const std::string& reader, std::string kind);
+                                        const std::string& reader, std::string kind,
+                                        std::shared_ptr<const Patience> patience);
 
 // True when a pooler stands between this connection and the server.
 bool is_pooled(Connection& connection);

@@ -60,13 +60,13 @@ void Pipe::sync(std::function<void()> handler) {
 Result Pipe::call(const std::string& sql, const Params& params) {
     std::optional<Result> answer;
     bool committed = false;
+    const auto asked = Patience::Clock::now();
     send(sql, params, [&answer](Result result) { answer.emplace(std::move(result)); });
     sync([&committed] { committed = true; });
     for (;;) {
         pump();
         if (committed) break;
-        pollfd waiting{socket(), events(), 0};
-        ::poll(&waiting, 1, -1);
+        connection_.await(asked, unsent_);
     }
     return std::move(*answer);
 }

@@ -2,6 +2,8 @@
 // The relay's data path in three interfaces: a Source gives events, a Sink takes messages, a Checkpoint
 // remembers what became of them. Everything else in src/relay stands behind these.
 //
+// Lease.     A source that belongs to one relay for a time says when that time is nearly over (may_send). The
+//            sink is dropped then with all it has in flight, so that nothing is sent after a successor began.
 // Delivery.  An event is settled only after the sink reported it delivered, or after it was parked. Whatever
 //            was read and not settled is read again by the next owner: at least once, never lost.
 // Order.     A source gives events in delivery order. Messages with one key are sent in that order, and the
@@ -57,7 +59,11 @@ class Source {
     virtual void close() {}
     // Make a waiting call return. May be called from any thread.
     virtual void interrupt() = 0;
-    // False when the lease may have ended: nothing more may be sent. May be called from any thread.
+    // Give up what is not done by then: every call that still waits throws ConnectionError. May be called
+    // from any thread.
+    virtual void end_by(std::chrono::steady_clock::time_point /*end*/) {}
+    // False shortly before the lease may end: the session is over, nothing may be sent or be on its way any
+    // more. May be called from any thread.
     virtual bool may_send() const { return true; }
     // Whether events of one key must keep their order.
     virtual bool ordered() const { return true; }

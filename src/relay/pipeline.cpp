@@ -37,6 +37,9 @@ struct Pipeline::Session {
 
 namespace {
 
+// How long the last position may take to be written, and the source to be given back, when a session ends.
+constexpr milliseconds leaving_limit = 5s;
+
 Counts sum(const Counts& a, const Counts& b) {
     return {a.delivered + b.delivered, a.filtered + b.filtered, a.retried + b.retried,
             a.parked + b.parked,       a.dead + b.dead,         a.blocked + b.blocked};
@@ -149,12 +152,15 @@ bool Pipeline::hold_session() {
     } catch (...) {
         failure = std::current_exception();
     }
+    // What is in flight is dropped first: the reader may still wait for a server that does not answer.
+    sink.reset();
     {
         const std::lock_guard lock(session.mutex);
         session.abandoned = failure != nullptr;
         session.finished = true;
         session.stop_reading = true;
     }
+    session.feed->end_by(Clock::now() + (failure ? 0ms : leaving_limit));
     session.feed->interrupt();
     reader.join();
     {
@@ -167,7 +173,6 @@ bool Pipeline::hold_session() {
         status_.trouble.clear();
         trouble_told_.reset();
     }
-    sink.reset();
     if (failure) std::rethrow_exception(failure);
     session.rethrow();
     return true;
@@ -208,8 +213,9 @@ void Pipeline::read_on(Session& session) {
 void Pipeline::send_on(Session& session, Dispatcher& dispatcher) {
     while (!stopping_) {
         session.rethrow();
+        end_before_lease(session);
         take_batches(session, dispatcher);
-        if (dispatcher.idle() || !session.feed->may_send()) {
+        if (dispatcher.idle()) {
             idle(session, dispatcher);
             continue;
         }
@@ -220,12 +226,22 @@ void Pipeline::send_on(Session& session, Dispatcher& dispatcher) {
     drain(session, dispatcher);
 }
 
+// The session ends before its lease does: a successor must not meet messages of ours that are still under
+// way.
+void Pipeline::end_before_lease(Session& session) {
+    if (session.feed->may_send()) return;
+    session.rethrow();  // the reader knows more about it
+    throw ConnectionError("the lease could not be renewed in time: the database does not answer");
+}
+
 // Let what is in flight come home, and write the last position.
 void Pipeline::drain(Session& session, Dispatcher& dispatcher) {
     dispatcher.stop_sending();
     const auto deadline = Clock::now() + parts_.drain_limit;
+    session.feed->end_by(deadline + leaving_limit);
     while (dispatcher.in_flight() > 0 && Clock::now() < deadline) {
         session.rethrow();
+        end_before_lease(session);
         dispatcher.step(Clock::now(), 20ms);
     }
     publish(session, dispatcher);
@@ -243,6 +259,7 @@ void Pipeline::take_batches(Session& session, Dispatcher& dispatcher) {
             session.queued_bytes -= batch->bytes;
             session.taken_bytes += batch->bytes;
         }
+        end_before_lease(session);
         dispatcher.add(std::move(batch));
         dispatcher.step(Clock::now(), 0ms);
     }
@@ -253,9 +270,7 @@ void Pipeline::take_batches(Session& session, Dispatcher& dispatcher) {
 void Pipeline::idle(Session& session, Dispatcher& dispatcher) {
     publish(session, dispatcher);
     auto until = Clock::now() + 200ms;
-    if (!session.feed->may_send()) {
-        until = Clock::now() + 5ms;
-    } else if (const auto timer = dispatcher.next_timer(); timer && !dispatcher.idle()) {
+    if (const auto timer = dispatcher.next_timer(); timer && !dispatcher.idle()) {
         until = std::min(until, *timer);
     }
     std::unique_lock lock(session.mutex);

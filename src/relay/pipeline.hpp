@@ -3,9 +3,9 @@
 //
 //   reader thread:  source -> bounded queue          sink thread:  queue -> dispatcher -> sink, checkpoint
 //
-// A session lasts as long as the source is ours and the connections hold. When one ends, the pipeline waits a
-// little, makes source and sink anew and goes on from the last checkpoint. While another relay owns the
-// source it stands by.
+// A session lasts as long as the source is ours and the connections hold; it ends before its lease does. When
+// one ends, the pipeline waits a little, makes source and sink anew and goes on from the last checkpoint.
+// While another relay owns the source it stands by.
 
 #include <atomic>
 #include <condition_variable>
@@ -82,6 +82,7 @@ class Pipeline {
     bool hold_session();  // false when the source belongs to somebody else
     void read_on(Session& session);
     void send_on(Session& session, Dispatcher& dispatcher);
+    static void end_before_lease(Session& session);
     void drain(Session& session, Dispatcher& dispatcher);
     void take_batches(Session& session, Dispatcher& dispatcher);
     void idle(Session& session, Dispatcher& dispatcher);

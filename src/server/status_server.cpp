@@ -36,7 +36,9 @@ StatusServer::StatusServer(const std::string& listen, StatusSources sources)
         throw UsageError("\"" + listen + "\" is no address to listen on",
                          "write HOST:PORT, like 127.0.0.1:9187");
     auto& http = implementation_->http;
-    http.new_task_queue = [] { return new httplib::ThreadPool(2); };
+    // A connection has a thread as long as it lasts, so it lasts for one answer: nobody keeps others waiting.
+    http.new_task_queue = [] { return new httplib::ThreadPool(8); };
+    http.set_keep_alive_max_count(1);
     http.Get("/metrics", [sources](const httplib::Request&, httplib::Response& response) {
         response.set_content(sources.metrics(), "text/plain; version=0.0.4; charset=utf-8");
     });

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "sources/lease.hpp"
+
 namespace baton::sources {
 
 using namespace std::chrono_literals;
@@ -27,15 +29,20 @@ constexpr const char* read_batch =
 }  // namespace
 
 std::unique_ptr<AdoptedReader> AdoptedReader::take(const ReaderOptions& options, Held& held) {
-    auto db = std::make_unique<Connection>(options.conninfo, "baton relay " + options.table);
-    std::unique_ptr<AdoptedReader> made(new AdoptedReader(options, std::move(db)));
+    auto patience = std::make_shared<postgres::Patience>(postgres::Patience::short_work);
+    auto db = std::make_unique<Connection>(options.conninfo, "baton relay " + options.table, patience);
+    std::unique_ptr<AdoptedReader> made(new AdoptedReader(options, std::move(patience), std::move(db)));
     if (made->begin_batch()) return made;
     held = {"another member of " + options.consumer, "its batch is done"};
     return nullptr;
 }
 
-AdoptedReader::AdoptedReader(const ReaderOptions& options, std::unique_ptr<Connection> db)
-    : options_(options), db_(std::move(db)), wake_fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+AdoptedReader::AdoptedReader(const ReaderOptions& options, PatiencePtr patience,
+                             std::unique_ptr<Connection> db)
+    : options_(options),
+      patience_(std::move(patience)),
+      db_(std::move(db)),
+      wake_fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
 
 AdoptedReader::~AdoptedReader() {
     ::close(wake_fd_);
@@ -48,14 +55,10 @@ auto AdoptedReader::guarded(const Step& step) {
     } catch (const std::exception& error) {
         const std::lock_guard lock(mutex_);
         failure_ = error.what();
-        lease_end_ = 0;
+        patience_->end_by(Clock::now());
         written_.notify_all();
         throw;
     }
-}
-
-bool AdoptedReader::may_send() const {
-    return Clock::now().time_since_epoch().count() < lease_end_.load();
 }
 
 void AdoptedReader::wake() const {
@@ -71,7 +74,7 @@ void AdoptedReader::interrupt() {
 // Lock the offset and read what is after it. When there is nothing the lock is given back.
 bool AdoptedReader::begin_batch() {
     kept_at_ = Clock::now();
-    lease_end_ = (kept_at_ + options_.lease).time_since_epoch().count();
+    patience_->lasts_until(session_end(kept_at_, options_.lease));
     db_->exec(
         "begin; set local lock_timeout = '100ms'; set local statement_timeout = 0; "
         "set local idle_in_transaction_session_timeout = " +
@@ -87,13 +90,21 @@ bool AdoptedReader::begin_batch() {
         }
     } catch (const SqlError& error) {
         db_->exec("rollback");
+        no_batch();
         if (error.sqlstate() == "55P03") return false;
         throw;
     }
     db_->exec("commit");
+    no_batch();
     nap_ = std::min(std::max<milliseconds>(nap_ * 2, 5ms), options_.poll);
     sleep_until_ = Clock::now() + nap_;
     return true;
+}
+
+// Without a batch there is nothing that could be lost.
+void AdoptedReader::no_batch() {
+    current_.reset();
+    patience_->lasts_until(Clock::time_point::max());
 }
 
 BatchPtr AdoptedReader::read(milliseconds patience) {
@@ -129,11 +140,12 @@ void AdoptedReader::close() {
     guarded([&] {
         do_chores();
         if (current_) db_->exec("rollback");
-        current_.reset();
+        no_batch();
     });
 }
 
 void AdoptedReader::wait(Clock::time_point until) {
+    until = std::min(until, patience_->end());
     if (current_) until = std::min(until, kept_at_ + options_.lease / 4);
     pollfd waiting{wake_fd_, POLLIN, 0};
     const auto time = std::chrono::ceil<milliseconds>(until - Clock::now());
@@ -167,6 +179,7 @@ void AdoptedReader::flush() {
 
 // Move the offset when the batch is done, when it can go no further, or when that is asked for.
 void AdoptedReader::do_chores() {
+    if (patience_->over()) throw ConnectionError("the database does not answer, and the lease would run out");
     std::size_t done = 0;
     std::string refused;
     bool complete = false;
@@ -186,7 +199,7 @@ void AdoptedReader::do_chores() {
         const auto now = Clock::now();
         db_->exec("select 1");
         kept_at_ = now;
-        lease_end_ = (now + options_.lease).time_since_epoch().count();
+        patience_->lasts_until(session_end(now, options_.lease));
     }
 }
 
@@ -197,7 +210,7 @@ void AdoptedReader::move_offset(std::size_t done) {
             "select baton.advance_consumer_offset($1, $2, $3::bigint, $4)",
             {options_.table, options_.consumer, current_->events[done - 1].source_id, options_.partition});
     db_->exec("commit");
-    current_.reset();
+    no_batch();
     const std::lock_guard lock(mutex_);
     unwritten_ = false;
     done_ = 0;

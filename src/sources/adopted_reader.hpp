@@ -29,6 +29,8 @@ struct ReaderOptions {
 
 class AdoptedReader final : public relay::Feed {
   public:
+    using Clock = std::chrono::steady_clock;
+
     // Null while another member has the offset; `held` then says so. Throws SqlError when the table has no
     // offsets.
     static std::unique_ptr<AdoptedReader> take(const ReaderOptions& options, Held& held);
@@ -38,16 +40,19 @@ class AdoptedReader final : public relay::Feed {
     void tend(relay::milliseconds patience) override;
     void close() override;
     void interrupt() override;
-    bool may_send() const override;
+    void end_by(Clock::time_point end) override { patience_->end_by(end); }
+    bool may_send() const override { return !patience_->over(); }
 
     void settle(const relay::BatchPtr& batch, std::size_t done,
                 std::vector<relay::Failure> failures) override;
     void flush() override;
 
   private:
-    using Clock = std::chrono::steady_clock;
+    using PatiencePtr = std::shared_ptr<postgres::Patience>;
 
-    AdoptedReader(const ReaderOptions& options, std::unique_ptr<postgres::Connection> db);
+    AdoptedReader(const ReaderOptions& options, PatiencePtr patience,
+                  std::unique_ptr<postgres::Connection> db);
+    void no_batch();
     bool begin_batch();  // false while another member has the offset
     void do_chores();
     void move_offset(std::size_t done);
@@ -57,6 +62,7 @@ class AdoptedReader final : public relay::Feed {
     auto guarded(const Step& step);
 
     ReaderOptions options_;
+    PatiencePtr patience_;  // ends before the open batch does
     std::unique_ptr<postgres::Connection> db_;
     int wake_fd_ = -1;
     std::shared_ptr<AdoptedBatch> current_;  // its transaction is open
@@ -75,7 +81,6 @@ class AdoptedReader final : public relay::Feed {
     bool flushing_ = false;
     std::string failure_;
     std::atomic<bool> interrupted_{false};
-    std::atomic<Clock::rep> lease_end_{0};
 };
 
 }  // namespace baton::sources

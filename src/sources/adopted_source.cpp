@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <set>
 
+#include "sources/lease.hpp"
+
 namespace baton::sources {
 
 using namespace std::chrono_literals;
@@ -33,7 +35,8 @@ constexpr const char* wait_for_disk =
 }  // namespace
 
 std::unique_ptr<AdoptedSource> AdoptedSource::take(const AdoptedOptions& options, Held& held) {
-    auto db = std::make_unique<Connection>(options.conninfo, "baton relay " + options.table);
+    auto patience = std::make_shared<postgres::Patience>(postgres::Patience::short_work);
+    auto db = std::make_unique<Connection>(options.conninfo, "baton relay " + options.table, patience);
     auto table = AdoptedTable::find(*db, options.table);
     const bool ordered = options.ordered.value_or(table.has_partition_key());
     // Without the worker's name in the table nothing else would keep a slow relay from settling.
@@ -41,6 +44,7 @@ std::unique_ptr<AdoptedSource> AdoptedSource::take(const AdoptedOptions& options
     std::string epoch;
     const auto asked = Clock::now();
     if (alone) {
+        patience->lasts_until(session_end(asked, options.lease));
         const auto taken = db->query(
             "select epoch, held_by, held_until from baton_internal.take_adopted($1, $2, $3::interval)",
             {table.id(), options.owner, interval(options.lease)});
@@ -50,21 +54,23 @@ std::unique_ptr<AdoptedSource> AdoptedSource::take(const AdoptedOptions& options
         }
         epoch = taken.text(0, 0);
     }
-    std::unique_ptr<AdoptedSource> made(new AdoptedSource(options, std::move(table), ordered, std::move(db)));
+    std::unique_ptr<AdoptedSource> made(
+        new AdoptedSource(options, std::move(patience), std::move(table), ordered, std::move(db)));
     made->epoch_ = std::move(epoch);
     made->owned_at_ = asked;
     made->reckon();
     return made;
 }
 
-AdoptedSource::AdoptedSource(const AdoptedOptions& options, AdoptedTable table, bool ordered, Session db)
+AdoptedSource::AdoptedSource(const AdoptedOptions& options, PatiencePtr patience, AdoptedTable table,
+                             bool ordered, Session db)
     : options_(options),
+      patience_(std::move(patience)),
       table_(std::move(table)),
       ordered_(ordered),
       db_(std::move(db)),
       wake_fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
-      limit_(std::min(options.batch, 100)),
-      lease_end_(Clock::time_point::max().time_since_epoch().count()) {
+      limit_(std::min(options.batch, 100)) {
     worker_ = table_.worker_name(*db_, options_.owner);
     if (table_.keeps_locks()) table_.release_all(*db_, worker_);  // of a session that broke
     if (ordered_)
@@ -82,14 +88,10 @@ auto AdoptedSource::guarded(const Step& step) {
     } catch (const std::exception& error) {
         const std::lock_guard lock(mutex_);
         failure_ = error.what();
-        lease_end_ = 0;
+        patience_->end_by(Clock::now());
         is_written_.notify_all();
         throw;
     }
-}
-
-bool AdoptedSource::may_send() const {
-    return Clock::now().time_since_epoch().count() < lease_end_.load();
 }
 
 void AdoptedSource::interrupt() {
@@ -140,7 +142,8 @@ void AdoptedSource::close() {
 }
 
 void AdoptedSource::wait(Clock::time_point until) {
-    for (const auto& [number, claim] : claims_) until = std::min(until, claim.kept_at + options_.lease / 4);
+    until = std::min(until, patience_->end());
+    for (const auto& [number, claim] : claims_) until = std::min(until, claim.kept_at + held_for() / 4);
     if (!epoch_.empty()) until = std::min(until, owned_at_ + options_.lease / 4);
     pollfd waiting{wake_fd_, POLLIN, 0};
     const auto time = std::chrono::ceil<milliseconds>(until - Clock::now());
@@ -183,7 +186,7 @@ std::shared_ptr<AdoptedBatch> AdoptedSource::claim_rows(Claim& claimed) {
     }
     if (idle_sessions_.empty())
         idle_sessions_.push_back(
-            std::make_unique<Connection>(options_.conninfo, "baton relay " + options_.table));
+            std::make_unique<Connection>(options_.conninfo, "baton relay " + options_.table, patience_));
     Session session = std::move(idle_sessions_.back());
     idle_sessions_.pop_back();
     // A silent transaction ends before the lease of its owner does, so that nobody takes over while rows are
@@ -242,6 +245,7 @@ void AdoptedSource::flush() {
 }
 
 void AdoptedSource::do_chores() {
+    if (patience_->over()) throw ConnectionError("the database does not answer, and the lease would run out");
     take_notes();
     bool everything = false;
     {
@@ -364,7 +368,7 @@ void AdoptedSource::refuse_lost() {
 void AdoptedSource::keep_claims() {
     for (auto& [number, claim] : claims_) {
         const auto now = Clock::now();
-        if (now < claim.kept_at + options_.lease / 4) continue;
+        if (now < claim.kept_at + held_for() / 4) continue;
         if (table_.keeps_locks()) {
             std::vector<std::string> ids;
             for (std::size_t i = claim.done; i < claim.batch->events.size(); ++i)
@@ -415,12 +419,15 @@ void AdoptedSource::let_go(const std::string& key, const std::string& id) {
     if (found->second.rows.empty()) holds_.erase(found);
 }
 
+milliseconds AdoptedSource::held_for() const {
+    return table_.keeps_locks() ? options_.lease : options_.lease / 2;
+}
+
 void AdoptedSource::reckon() {
     auto end = Clock::time_point::max();
-    const auto held_for = table_.keeps_locks() ? options_.lease : options_.lease / 2;
-    for (const auto& [number, claim] : claims_) end = std::min(end, claim.kept_at + held_for);
-    if (!epoch_.empty()) end = std::min(end, owned_at_ + options_.lease);
-    lease_end_ = end.time_since_epoch().count();
+    for (const auto& [number, claim] : claims_) end = std::min(end, session_end(claim.kept_at, held_for()));
+    if (!epoch_.empty()) end = std::min(end, session_end(owned_at_, options_.lease));
+    patience_->lasts_until(end);
 }
 
 }  // namespace baton::sources

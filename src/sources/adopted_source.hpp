@@ -34,6 +34,8 @@ struct AdoptedOptions {
 
 class AdoptedSource final : public relay::Feed {
   public:
+    using Clock = std::chrono::steady_clock;
+
     // Null when the table is to be worked by one relay alone and another has it; `held` then says who.
     static std::unique_ptr<AdoptedSource> take(const AdoptedOptions& options, Held& held);
     ~AdoptedSource() override;
@@ -42,7 +44,8 @@ class AdoptedSource final : public relay::Feed {
     void tend(relay::milliseconds patience) override;
     void close() override;
     void interrupt() override;
-    bool may_send() const override;
+    void end_by(Clock::time_point end) override { patience_->end_by(end); }
+    bool may_send() const override { return !patience_->over(); }
     bool ordered() const override { return ordered_; }
 
     void settle(const relay::BatchPtr& batch, std::size_t done,
@@ -50,7 +53,7 @@ class AdoptedSource final : public relay::Feed {
     void flush() override;
 
   private:
-    using Clock = std::chrono::steady_clock;
+    using PatiencePtr = std::shared_ptr<postgres::Patience>;
     using Session = std::unique_ptr<postgres::Connection>;
     struct Note {
         std::shared_ptr<const AdoptedBatch> batch;
@@ -73,7 +76,8 @@ class AdoptedSource final : public relay::Feed {
         std::string failed;
     };
 
-    AdoptedSource(const AdoptedOptions& options, AdoptedTable table, bool ordered, Session db);
+    AdoptedSource(const AdoptedOptions& options, PatiencePtr patience, AdoptedTable table, bool ordered,
+                  Session db);
 
     relay::BatchPtr claim();
     std::shared_ptr<AdoptedBatch> claim_rows(Claim& claimed);
@@ -93,12 +97,14 @@ class AdoptedSource final : public relay::Feed {
     void look_at_holds();
     void hold(const Event& event);
     void let_go(const std::string& key, const std::string& id);
-    void reckon();  // until when events may be sent
+    void reckon();                         // when the session must be over
+    relay::milliseconds held_for() const;  // how long a claim lasts without a sign of life
     void wait(Clock::time_point until);
     template <class Step>
     auto guarded(const Step& step);
 
     AdoptedOptions options_;
+    PatiencePtr patience_;  // ends before the lease, and before any claim does
     AdoptedTable table_;
     const bool ordered_;
     std::string worker_;
@@ -127,7 +133,6 @@ class AdoptedSource final : public relay::Feed {
     std::uint64_t durable_ = 0;  // of those, how many are committed
     std::string failure_;
     std::atomic<bool> interrupted_{false};
-    std::atomic<Clock::rep> lease_end_;
 };
 
 }  // namespace baton::sources

@@ -10,6 +10,8 @@
 #include <thread>
 #include <utility>
 
+#include "sources/lease.hpp"
+
 namespace baton::sources {
 
 using namespace std::chrono_literals;
@@ -70,7 +72,10 @@ constexpr const char* session_settings =
 }  // namespace
 
 std::unique_ptr<OutboxSource> OutboxSource::take(const OutboxOptions& options, Held& held) {
-    Connection connection(options.conninfo, "baton relay " + options.group);
+    auto patience = std::make_shared<postgres::Patience>(postgres::Patience::short_work);
+    Connection connection(options.conninfo, "baton relay " + options.group, patience);
+    const auto asked = Clock::now();
+    patience->lasts_until(session_end(asked, options.lease));
     const auto taken = connection.query("select t.*, " + std::string(window_columns) +
                                             " from (select (l).* from (select baton_internal.take_group($1, "
                                             "$2, $3::interval) as l offset 0) x) t"
@@ -80,11 +85,16 @@ std::unique_ptr<OutboxSource> OutboxSource::take(const OutboxOptions& options, H
         held = {taken.text(0, taken.column("held_by")), taken.text(0, taken.column("held_until"))};
         return nullptr;
     }
-    return std::unique_ptr<OutboxSource>(new OutboxSource(options, std::move(connection), taken));
+    std::unique_ptr<OutboxSource> made(
+        new OutboxSource(options, std::move(patience), std::move(connection), taken));
+    made->renewed_at_ = asked;
+    return made;
 }
 
-OutboxSource::OutboxSource(const OutboxOptions& options, Connection connection, const Result& taken)
+OutboxSource::OutboxSource(const OutboxOptions& options, PatiencePtr patience, Connection connection,
+                           const Result& taken)
     : options_(options),
+      patience_(std::move(patience)),
       pooled_(postgres::is_pooled(connection)),
       pipe_((connection.exec(pooled_ ? "select 1" : session_settings), std::move(connection))),
       group_id_(taken.text(0, taken.column("group_id"))),
@@ -92,7 +102,6 @@ OutboxSource::OutboxSource(const OutboxOptions& options, Connection connection, 
       positions_(pipe_, group_id_, epoch_),
       limit_(std::min(options.batch, 100)) {
     const auto text = [&taken](const char* name) { return taken.text(0, taken.column(name)); };
-    const auto started = Clock::now();
     relation_ = text("relation");
     ordered_ = text("ordered") == "t";
     const std::string type = text("payload_type");
@@ -110,7 +119,7 @@ OutboxSource::OutboxSource(const OutboxOptions& options, Connection connection, 
     if (!taken.is_null(0, taken.column("parked_upto"))) parked_upto_ = std::stoll(text("parked_upto"));
     wake_fd_ = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     doorbell_ = postgres::make_doorbell(options_.conninfo, relation_, options_.owner + " " + options_.group,
-                                        pooled_ ? "poll" : options_.wake_up);
+                                        pooled_ ? "poll" : options_.wake_up, patience_);
     parked_sql_ = pipe_.call("select baton_internal.parked_statement($1::regclass)", {relation_}).text(0, 0);
     if (!pooled_) {
         pipe_.prepare("late", late_sql_);
@@ -118,7 +127,6 @@ OutboxSource::OutboxSource(const OutboxOptions& options, Connection connection, 
         pipe_.prepare("open", windows_of(text("open_sql")));
         pipe_.sync();
     }
-    lease_end_ = (started + options_.lease).time_since_epoch().count();
     renew();
     if (window_) {
         const auto flushed =
@@ -137,14 +145,10 @@ auto OutboxSource::guarded(const Step& step) {
     try {
         return step();
     } catch (const std::exception& error) {
-        lease_end_ = 0;
+        patience_->end_by(Clock::now());
         positions_.give_up(error.what());
         throw;
     }
-}
-
-bool OutboxSource::may_send() const {
-    return Clock::now().time_since_epoch().count() < lease_end_.load();
 }
 
 void OutboxSource::interrupt() {
@@ -202,7 +206,7 @@ void OutboxSource::close() {
 
 // Wait for the server, the doorbell, a note or an interruption, whichever comes first.
 void OutboxSource::wait(Clock::time_point until) {
-    until = std::min(until, renew_at_);
+    until = std::min({until, renew_at_, patience_->end()});
     if (const auto due = positions_.due()) until = std::min(until, *due);
     if (reading_ == Reading::nothing) {
         if (parked_due_) until = std::min(until, *parked_due_);
@@ -428,7 +432,15 @@ void OutboxSource::flush() {
     positions_.flush();
 }
 
+// Throw when the lease could not be renewed in time.
+void OutboxSource::end_before_lease() const {
+    if (!patience_->over()) return;
+    throw ConnectionError("the database has not answered for " +
+                          postgres::in_words(Clock::now() - renewed_at_) + ", and the lease would run out");
+}
+
 void OutboxSource::do_chores() {
+    end_before_lease();
     if (positions_.write(Clock::now())) {
         blocking_ = true;  // until the server says otherwise
         renew();
@@ -439,12 +451,13 @@ void OutboxSource::do_chores() {
 // Keep the group, and learn whether parked events hold back keys and when the next is due.
 void OutboxSource::renew() {
     const auto asked = Clock::now();
-    renew_at_ = asked + options_.lease / 3;
+    renew_at_ = asked + options_.lease / 4;
     pipe_.send(
         "select blocking, due_in from baton_internal.renew_group($1, $2, $3::interval)",
         {group_id_, epoch_, seconds(options_.lease)},
         [this, asked, parks = positions_.parks()](const Result& answer) {
-            lease_end_ = (asked + options_.lease).time_since_epoch().count();
+            renewed_at_ = asked;
+            patience_->lasts_until(session_end(asked, options_.lease));
             if (parks == positions_.parks()) blocking_ = answer.boolean(0, 0);
             parked_due_.reset();
             if (!answer.is_null(0, 1))

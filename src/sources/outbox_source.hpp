@@ -36,6 +36,8 @@ struct Held {
 
 class OutboxSource final : public relay::Feed {
   public:
+    using Clock = std::chrono::steady_clock;
+
     // Take the group. Null when somebody else has it; `held` then says who. Throws Error when that cannot be
     // at all.
     static std::unique_ptr<OutboxSource> take(const OutboxOptions& options, Held& held);
@@ -45,7 +47,8 @@ class OutboxSource final : public relay::Feed {
     void tend(relay::milliseconds patience) override;
     void close() override;
     void interrupt() override;
-    bool may_send() const override;
+    void end_by(Clock::time_point end) override { patience_->end_by(end); }
+    bool may_send() const override { return !patience_->over(); }
     bool ordered() const override { return ordered_; }
 
     void settle(const relay::BatchPtr& batch, std::size_t done,
@@ -53,11 +56,11 @@ class OutboxSource final : public relay::Feed {
     void flush() override;
 
   private:
-    using Clock = std::chrono::steady_clock;
+    using PatiencePtr = std::shared_ptr<postgres::Patience>;
     using WindowPtr = std::shared_ptr<const Window>;
     enum class Reading { nothing, opening, window, payloads, parked };  // what is under way in the pipe
 
-    OutboxSource(const OutboxOptions& options, postgres::Connection connection,
+    OutboxSource(const OutboxOptions& options, PatiencePtr patience, postgres::Connection connection,
                  const postgres::Result& taken);
 
     void ask();  // start the next read, when there is something to ask for
@@ -76,12 +79,14 @@ class OutboxSource final : public relay::Feed {
 
     void do_chores();  // write positions, renew
     void renew();
+    void end_before_lease() const;
     void ring();                         // let wait() end
     void wait(Clock::time_point until);  // for the server, the doorbell, a note or an interruption
     template <class Step>
     auto guarded(const Step& step);  // remember a failure, so that flush() need not wait for ever
 
     OutboxOptions options_;
+    PatiencePtr patience_;  // ends before the lease
     bool pooled_ = false;
     postgres::Pipe pipe_;
     const std::string group_id_, epoch_;
@@ -111,9 +116,9 @@ class OutboxSource final : public relay::Feed {
     bool blocking_ = true;
     std::optional<Clock::time_point> parked_due_;
     Clock::time_point parked_not_before_{};
+    Clock::time_point renewed_at_{};  // when the renewal was asked for that was answered last
     Clock::time_point renew_at_{};
     std::atomic<bool> interrupted_{false};
-    std::atomic<Clock::rep> lease_end_{0};
 };
 
 }  // namespace baton::sources

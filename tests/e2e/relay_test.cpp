@@ -162,7 +162,7 @@ TEST_P(Relaying, a_paused_owner_that_wakes_up_cannot_move_the_position) {
     const auto new_owner = owner();
     const auto epoch = admin.value("select owner_epoch from baton_internal.group_positions");
     first.signal(SIGCONT);
-    wait_for_log("one", "has lost the consumer group");
+    wait_for_log("one", "pipeline stands by");
     publish(41, 60);
     wait_until("the second goes on", [&] {
         const auto b = numbers("b.jsonl");

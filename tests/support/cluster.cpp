@@ -1,5 +1,6 @@
 #include "support/cluster.hpp"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -63,6 +64,7 @@ Cluster::Cluster(const fs::path& folder, Form form) : options_{form, true, {}}, 
 }
 
 Cluster::~Cluster() {
+    resume();
     if (!owned_ || !server_) return;
     try {
         server_->stop(postgres::LocalServer::Stop::immediate);
@@ -130,6 +132,30 @@ std::string Cluster::database_for_restore() {
         Connection(url).exec("create extension if not exists pgtap");
     }
     return url;
+}
+
+std::string Cluster::tcp_url(const std::string& url, int port) {
+    const auto word = [&url](const std::string& name) {
+        const auto begin = url.find(name + "=");
+        return url.substr(begin, url.find(' ', begin) - begin);
+    };
+    const std::string user = word("user");
+    Connection(server_->url()).exec("alter role " + user.substr(5) + " password 'secret'");
+    return "host=127.0.0.1 port=" + std::to_string(port) + " " + user + " " + word("dbname") +
+           " password=secret sslmode=disable";
+}
+
+void Cluster::pause() {
+    paused_ = {server_->pid()};
+    ::kill(paused_.front(), SIGSTOP);  // so that it starts no more of them
+    const std::string postmaster = std::to_string(paused_.front());
+    std::istringstream children(read_text("/proc/" + postmaster + "/task/" + postmaster + "/children"));
+    for (pid_t child = 0; children >> child;) paused_.push_back(child);
+    for (const pid_t member : paused_) ::kill(member, SIGSTOP);
+}
+
+void Cluster::resume() {
+    for (const pid_t member : std::exchange(paused_, {})) ::kill(member, SIGCONT);
 }
 
 Cluster Cluster::make_sibling() {

@@ -44,6 +44,13 @@ class Cluster {
 
     // An empty database into which a dump of fresh_database() can be loaded by the same role.
     std::string database_for_restore();
+    // The address of one of its databases over TCP, through this port (a proxy's, say).
+    std::string tcp_url(const std::string& url, int port);
+    // SIGSTOP to every process of the server: it holds its connections and says nothing. resume() lets it go
+    // on.
+    void pause();
+    void resume();
+
     // A hot standby that streams from this server.
     Cluster make_standby();
     // A copy of this server's files as they are now, not started yet. Started, it is a clone: the same
@@ -66,6 +73,7 @@ class Cluster {
 
     Options options_;
     bool owned_ = true;
+    std::vector<pid_t> paused_;
     std::unique_ptr<postgres::LocalServer> server_;
 };
 

@@ -98,12 +98,25 @@ void Proxy::swallow(Swallow what) {
     wake();
 }
 
+void Proxy::freeze() {
+    const std::lock_guard lock(mutex_);
+    frozen_ = true;
+    wake();
+}
+
+void Proxy::thaw() {
+    const std::lock_guard lock(mutex_);
+    frozen_ = false;
+    wake();
+}
+
 void Proxy::refuse() {
     refuses_ = true;
     cut();
 }
 
 void Proxy::heal() {
+    thaw();
     refuses_ = false;
     limit(0);
     swallow(Swallow::nothing);
@@ -184,9 +197,9 @@ void Proxy::pump(Pair& pair, Flow& flow) {
 void Proxy::run() {
     std::vector<pollfd> polled;
     while (!stop_) {
-        polled.assign({{listener_, POLLIN, 0}, {wake_fd_, POLLIN, 0}});
+        polled.assign({{frozen_ ? -1 : listener_, POLLIN, 0}, {wake_fd_, POLLIN, 0}});
         bool throttled = false;
-        {
+        if (!frozen_) {
             const std::lock_guard lock(mutex_);
             const bool may_read_up = allowance() > 0;
             for (auto& pair : pairs_) {
@@ -204,6 +217,7 @@ void Proxy::run() {
         std::uint64_t rung = 0;
         [[maybe_unused]] const auto got = ::read(wake_fd_, &rung, sizeof rung);
         const std::lock_guard lock(mutex_);
+        if (frozen_) continue;
         if ((polled[0].revents & POLLIN) != 0) accept_one();
         for (auto& pair : pairs_) {
             pump(pair, pair.up);

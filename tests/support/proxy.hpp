@@ -31,6 +31,9 @@ class Proxy {
     void cut();
     // Go silent. Back to `nothing` resets the connections that lost bytes.
     void swallow(Swallow what);
+    // Stand still: nothing is carried, closed or accepted, and nothing is lost. thaw() carries on.
+    void freeze();
+    void thaw();
     // Carry at most this many bytes a second from clients to the server; 0: as fast as it goes.
     void limit(std::size_t bytes_per_second) { bytes_per_second_ = bytes_per_second; }
     // Reset every connection, and each new one at once: nobody is there.
@@ -75,6 +78,7 @@ class Proxy {
     std::atomic<bool> stop_{false};
     std::atomic<Swallow> swallow_{Swallow::nothing};
     std::atomic<bool> refuses_{false};
+    std::atomic<bool> frozen_{false};
     std::atomic<std::size_t> bytes_per_second_{0};
     std::atomic<std::uint64_t> accepted_{0};
     std::atomic<std::uint64_t> bytes_from_clients_{0};
