@@ -150,12 +150,11 @@ bool RelayDaemon::file_changed() {
     return changed;
 }
 
-// Read the file again; what is wrong with it is said, and everything goes on as before.
-void RelayDaemon::reload_file() {
-    if (options_.file.empty()) return;
+// Read the file and the secrets again; what is wrong with them is said, and everything goes on as before.
+void RelayDaemon::reload() {
     relay::Config before = config_;
     try {
-        config_ = relay::read_config(options_.file);
+        if (!options_.file.empty()) config_ = relay::read_config(options_.file);
         apply(false);
         log_.info("configuration reloaded", {{"file", options_.file.string()}});
     } catch (const Error& error) {
@@ -163,6 +162,14 @@ void RelayDaemon::reload_file() {
         log_.error("configuration not reloaded, the old one stays",
                    {{"reason", error.what()}, {"hint", error.hint()}});
     }
+}
+
+// Take secrets that were exchanged; nobody need say so.
+void RelayDaemon::follow_secrets() {
+    const auto now = std::chrono::steady_clock::now();
+    if (now < secrets_seen_at_ + 1s) return;
+    secrets_seen_at_ = now;
+    if (supervisor_->secrets_changed()) reload();
 }
 
 void RelayDaemon::apply(bool first) {
@@ -263,7 +270,8 @@ void RelayDaemon::run(const StopSignal& stop) {
     supervisor_->apply(config_.pipelines);
     bool first = true;
     while (!stop.requested()) {
-        if (reload_requested.exchange(false) || file_changed()) reload_file();
+        if (reload_requested.exchange(false) || file_changed()) reload();
+        follow_secrets();
         if (auto changed = database_->take_changes()) {
             catalog_ = std::move(*changed);
             apply(std::exchange(first, false));

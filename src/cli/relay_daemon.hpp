@@ -36,7 +36,8 @@ class RelayDaemon {
 
   private:
     relay::PipelineParts make(const relay::Settings& settings);
-    void reload_file();
+    void reload();
+    void follow_secrets();
     bool file_changed();
     void apply(bool first);
     void stop_pipelines();
@@ -54,6 +55,7 @@ class RelayDaemon {
     std::vector<relay::Settings> catalog_;
     std::optional<std::filesystem::file_time_type> file_time_;
     std::chrono::milliseconds longest_drain_{0};
+    std::chrono::steady_clock::time_point secrets_seen_at_{};
     std::unique_ptr<DatabaseWatch> database_;
     std::unique_ptr<server::StatusServer> endpoints_;
 };

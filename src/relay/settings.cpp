@@ -183,10 +183,16 @@ std::map<std::string, Settings::Value> Settings::values() const {
     return all;
 }
 
-bool Settings::same_as(const Settings& other) const {
-    return std::equal(
-        values_.begin(), values_.end(), other.values_.begin(), other.values_.end(),
-        [](const auto& a, const auto& b) { return a.first == b.first && a.second.value == b.second.value; });
+std::map<std::string, Settings::Value> Settings::resolved() const {
+    std::map<std::string, Value> all = values();
+    for (auto& [key, value] : all) {
+        if (auto* text = std::get_if<std::string>(&value)) {
+            *text = resolve_secrets(*text);
+        } else if (auto* list = std::get_if<std::vector<std::string>>(&value)) {
+            for (auto& item : *list) item = resolve_secrets(item);
+        }
+    }
+    return all;
 }
 
 void Settings::refuse_unknown() const {

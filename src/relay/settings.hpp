@@ -59,8 +59,9 @@ class Settings {
     const std::string& name() const { return name_; }
     // Everything as it is written: secrets are not resolved.
     std::map<std::string, Value> values() const;
-    // Whether both say the same, wherever it is written.
-    bool same_as(const Settings& other) const;
+    // Everything as it is meant now, with the secrets that are there at this moment. Throws SettingsError
+    // when one is not there.
+    std::map<std::string, Value> resolved() const;
 
   private:
     struct Entry {

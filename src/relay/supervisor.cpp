@@ -1,5 +1,7 @@
 #include "relay/supervisor.hpp"
 
+#include <algorithm>
+
 namespace baton::relay {
 
 Supervisor::Supervisor(MakeParts make_parts, Log log)
@@ -10,30 +12,34 @@ Supervisor::~Supervisor() {
 }
 
 void Supervisor::apply(const std::vector<Settings>& wanted) {
-    std::map<std::string, std::pair<const Settings*, std::unique_ptr<Pipeline>>> fresh;
+    std::map<std::string, Running> fresh;
     std::map<std::string, bool> keep;
     for (const auto& settings : wanted) {
         const std::string name = settings.text("name");
         if (!settings.boolean("enabled", true)) continue;
+        auto resolved = settings.resolved();  // first: a change in between is seen by the next look
         PipelineParts parts = make_parts_(settings);
         const auto found = running_.find(name);
-        if (found != running_.end() && found->second.settings.same_as(settings)) {
+        if (found != running_.end() && found->second.resolved == resolved) {
             keep[name] = true;
         } else {
-            fresh[name] = {&settings, std::make_unique<Pipeline>(std::move(parts))};
+            fresh[name] = {settings, std::move(resolved), std::make_unique<Pipeline>(std::move(parts))};
         }
     }
     std::vector<std::unique_ptr<Pipeline>> ending;
     {
         const std::lock_guard lock(mutex_);
-        for (const auto& [name, made] : fresh) coming_.push_back(made.second->status());
+        for (const auto& [name, made] : fresh) coming_.push_back(made.pipeline->status());
         for (auto it = running_.begin(); it != running_.end();) {
             if (keep.contains(it->first)) {
                 ++it;
                 continue;
             }
-            log_(it->first,
-                 fresh.contains(it->first) ? "settings changed, restarting" : "no longer wanted, stopping");
+            const auto successor = fresh.find(it->first);
+            log_(it->first, successor == fresh.end() ? "no longer wanted, stopping"
+                            : successor->second.settings.values() == it->second.settings.values()
+                                ? "a secret changed, restarting"
+                                : "settings changed, restarting");
             ending.push_back(std::move(it->second.pipeline));
             it = running_.erase(it);
         }
@@ -43,9 +49,20 @@ void Supervisor::apply(const std::vector<Settings>& wanted) {
     const std::lock_guard lock(mutex_);
     coming_.clear();
     for (auto& [name, made] : fresh) {
-        made.second->start();
-        running_[name] = {*made.first, std::move(made.second)};
+        made.pipeline->start();
+        running_[name] = std::move(made);
     }
+}
+
+bool Supervisor::secrets_changed() const {
+    const std::lock_guard lock(mutex_);
+    return std::any_of(running_.begin(), running_.end(), [](const auto& entry) {
+        try {
+            return entry.second.settings.resolved() != entry.second.resolved;
+        } catch (const SettingsError&) {
+            return false;
+        }
+    });
 }
 
 void Supervisor::stop() {

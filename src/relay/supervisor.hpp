@@ -1,6 +1,6 @@
 #pragma once
 // Keeps the pipelines that are wanted running: starts new ones, stops those that are gone, and exchanges
-// those whose settings changed, without touching the others.
+// those whose settings changed, or a secret that the settings name, without touching the others.
 
 #include <map>
 #include <memory>
@@ -22,6 +22,9 @@ class Supervisor {
     // Make it so that exactly these run. When one of them cannot be, throws SettingsError and changes
     // nothing.
     void apply(const std::vector<Settings>& wanted);
+    // Whether a secret that a running pipeline was made with is another one now: apply() would exchange that
+    // pipeline. A secret that cannot be read is no change.
+    bool secrets_changed() const;
     // Drain and stop all; returns when they have ended.
     void stop();
 
@@ -30,6 +33,7 @@ class Supervisor {
   private:
     struct Running {
         Settings settings;
+        std::map<std::string, Settings::Value> resolved;  // as they were when it was made
         std::unique_ptr<Pipeline> pipeline;
     };
 
