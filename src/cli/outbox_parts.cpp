@@ -61,6 +61,7 @@ AdoptedOptions read_adopted(const Settings& source, const OutboxOptions& outbox)
     if (source.has("batch")) options.batch = outbox.batch;
     options.batch_bytes = outbox.batch_bytes;
     options.poll = positive_time(source, "poll", options.poll);
+    options.hold_limit = positive_time(source, "hold_limit", options.hold_limit);
     if (source.has("ordered")) options.ordered = source.boolean("ordered", true);
     return options;
 }
@@ -75,6 +76,7 @@ sources::ReaderOptions read_reader(const Settings& source, const AdoptedOptions&
     options.lease = adopted.lease;
     options.batch = adopted.batch;
     options.poll = adopted.poll;
+    options.hold_limit = adopted.hold_limit;
     return options;
 }
 
@@ -100,7 +102,7 @@ void check_adopted(const Settings& source, const Settings& failure) {
 
 // Refuse what a table of baton's own does not know.
 void check_managed(const Settings& source) {
-    for (const auto* key : {"poll", "ordered", "consumer", "partition"})
+    for (const auto* key : {"poll", "hold_limit", "ordered", "consumer", "partition"})
         if (source.has(key)) source.refuse(key, "is for adopted tables only", "take the line out");
 }
 

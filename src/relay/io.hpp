@@ -25,6 +25,7 @@
 #include <string>
 #include <vector>
 
+#include "baton/error.hpp"
 #include "event/event.hpp"
 
 namespace baton::relay {
@@ -45,12 +46,20 @@ struct Batch {
 };
 using BatchPtr = std::shared_ptr<const Batch>;
 
+// A source may not keep what it gave any longer, though the sink has not taken it: the source gives it back.
+// The pipeline begins anew when the sink answers.
+class HeldTooLong : public Error {
+  public:
+    using Error::Error;
+};
+
 class Source {
   public:
     virtual ~Source() = default;
     // Return the next events, waiting up to `patience` for some; null when there were none.
-    // Throws ConnectionError when the server is gone, LeaseLost when another relay owns the source now: the
-    // pipeline then makes a new source, which starts at the last checkpoint.
+    // Throws ConnectionError when the server is gone, LeaseLost when another relay owns the source now,
+    // HeldTooLong when events were not settled in time: the pipeline then makes a new source, which starts at
+    // the last checkpoint.
     virtual BatchPtr read(milliseconds patience) = 0;
     // Do what cannot wait while nothing is read, for up to `patience`: write positions, renew the lease.
     // Throws like read().

@@ -110,6 +110,10 @@ void Pipeline::run() {
             enter(PipelineState::halted, error.what());
             std::unique_lock lock(mutex_);
             wanted_.wait(lock, [this] { return stopping_.load(); });
+        } catch (const HeldTooLong& error) {
+            if (stopping_) break;
+            ask_sink_first_ = true;
+            enter(PipelineState::retrying, error.what());
         } catch (const std::exception& error) {
             if (stopping_) break;
             if (Clock::now() - began > 60s) failures = 0;
@@ -122,6 +126,8 @@ void Pipeline::run() {
 }
 
 bool Pipeline::hold_session() {
+    if (ask_sink_first_) parts_.open_sink()->check();
+    ask_sink_first_ = false;
     Session session;
     std::string holder;
     session.feed = parts_.open_source(holder);
@@ -231,7 +237,7 @@ void Pipeline::send_on(Session& session, Dispatcher& dispatcher) {
 void Pipeline::end_before_lease(Session& session) {
     if (session.feed->may_send()) return;
     session.rethrow();  // the reader knows more about it
-    throw ConnectionError("the lease could not be renewed in time: the database does not answer");
+    throw ConnectionError("the database does not answer, and the lease would run out");
 }
 
 // Let what is in flight come home, and write the last position.

@@ -108,6 +108,7 @@ class Pipeline {
         Fault fault;
     };
     std::optional<Told> trouble_told_;
+    bool ask_sink_first_ = false;  // the last session could not wait for it
     std::mt19937_64 random_{std::random_device{}()};
 };
 

@@ -73,7 +73,7 @@ void AdoptedReader::interrupt() {
 
 // Lock the offset and read what is after it. When there is nothing the lock is given back.
 bool AdoptedReader::begin_batch() {
-    kept_at_ = Clock::now();
+    began_ = kept_at_ = Clock::now();
     patience_->lasts_until(session_end(kept_at_, options_.lease));
     db_->exec(
         "begin; set local lock_timeout = '100ms'; set local statement_timeout = 0; "
@@ -146,7 +146,7 @@ void AdoptedReader::close() {
 
 void AdoptedReader::wait(Clock::time_point until) {
     until = std::min(until, patience_->end());
-    if (current_) until = std::min(until, kept_at_ + options_.lease / 4);
+    if (current_) until = std::min({until, kept_at_ + options_.lease / 4, began_ + options_.hold_limit});
     pollfd waiting{wake_fd_, POLLIN, 0};
     const auto time = std::chrono::ceil<milliseconds>(until - Clock::now());
     ::poll(&waiting, 1, static_cast<int>(std::clamp<std::int64_t>(time.count(), 0, 60'000)));
@@ -195,12 +195,25 @@ void AdoptedReader::do_chores() {
         move_offset(done);
         if (!refused.empty())
             throw Error(refused, "mend it or its destination, or skip it with baton.set_consumer_offset()");
+    } else if (current_ && Clock::now() >= began_ + options_.hold_limit) {
+        end_long_batch(done);
     } else if (current_ && Clock::now() >= kept_at_ + options_.lease / 4) {
         const auto now = Clock::now();
         db_->exec("select 1");
         kept_at_ = now;
         patience_->lasts_until(session_end(now, options_.lease));
     }
+}
+
+void AdoptedReader::end_long_batch(std::size_t done) {
+    if (done > 0)
+        move_offset(done);
+    else
+        db_->exec("rollback");
+    no_batch();
+    throw relay::HeldTooLong("events of " + options_.table + " were held for " +
+                             postgres::in_words(options_.hold_limit) +
+                             " without being delivered: they are given back until the sink takes events");
 }
 
 void AdoptedReader::move_offset(std::size_t done) {

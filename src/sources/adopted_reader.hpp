@@ -3,6 +3,9 @@
 // read_consumer_batch). A batch is one transaction: it locks the offset, and moves it when everything before
 // it is delivered, so the members of one consumer take turns and the order of ids is kept.
 //
+// The transaction is not kept open for longer than hold_limit: the offset is moved as far as it may be, and
+// the rest is read again when the sink answers.
+//
 // An offset cannot leave an event out. One that the sink refuses stops the consumer in front of it: the
 // offset is moved up to there, and the pipeline tries again.
 //
@@ -25,6 +28,7 @@ struct ReaderOptions {
     relay::milliseconds lease{15000};  // a member that is silent for this long loses its turn
     int batch = 500;
     relay::milliseconds poll{500};
+    relay::milliseconds hold_limit{60'000};  // how long the transaction of a batch stays open
 };
 
 class AdoptedReader final : public relay::Feed {
@@ -55,6 +59,7 @@ class AdoptedReader final : public relay::Feed {
     void no_batch();
     bool begin_batch();  // false while another member has the offset
     void do_chores();
+    void end_long_batch(std::size_t done);
     void move_offset(std::size_t done);
     void wait(Clock::time_point until);
     void wake() const;
@@ -70,6 +75,7 @@ class AdoptedReader final : public relay::Feed {
     std::uint64_t next_number_ = 1;
     relay::milliseconds nap_{0};
     Clock::time_point sleep_until_{};
+    Clock::time_point began_{};  // ... the transaction of the current batch
     Clock::time_point kept_at_{};
 
     // shared with the thread that settles

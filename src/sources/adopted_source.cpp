@@ -143,7 +143,8 @@ void AdoptedSource::close() {
 
 void AdoptedSource::wait(Clock::time_point until) {
     until = std::min(until, patience_->end());
-    for (const auto& [number, claim] : claims_) until = std::min(until, claim.kept_at + held_for() / 4);
+    for (const auto& [number, claim] : claims_)
+        until = std::min({until, claim.kept_at + held_for() / 4, claim.began + options_.hold_limit});
     if (!epoch_.empty()) until = std::min(until, owned_at_ + options_.lease / 4);
     pollfd waiting{wake_fd_, POLLIN, 0};
     const auto time = std::chrono::ceil<milliseconds>(until - Clock::now());
@@ -157,7 +158,7 @@ void AdoptedSource::wait(Clock::time_point until) {
 // Claim the next rows. The longer there are none, the less often it is looked.
 BatchPtr AdoptedSource::claim() {
     Claim claimed;
-    claimed.kept_at = Clock::now();
+    claimed.began = claimed.kept_at = Clock::now();
     const auto batch = claim_rows(claimed);
     if (!batch) {
         nap_ = std::min(std::max<milliseconds>(nap_ * 2, 5ms), options_.poll);
@@ -253,6 +254,7 @@ void AdoptedSource::do_chores() {
         everything = std::exchange(flushing_, false);
     }
     write(everything);
+    end_long_claims();
     keep_claims();
     keep_ownership();
     look_at_holds();
@@ -362,6 +364,21 @@ void AdoptedSource::refuse_lost() {
     if (lost_ == 0) return;
     throw LeaseLost(std::to_string(lost_) + " rows of " + table_.name() + " were taken by another worker",
                     "BT001", {}, "give the source a longer lease");
+}
+
+// Let go of rows that the sink has not taken in time, where holding them keeps a transaction open.
+void AdoptedSource::end_long_claims() {
+    if (table_.keeps_locks()) return;
+    const auto oldest = Clock::now() - options_.hold_limit;
+    if (std::none_of(claims_.begin(), claims_.end(),
+                     [oldest](const auto& it) { return it.second.began <= oldest; }))
+        return;
+    write(true);  // what was delivered, so that a slow sink gets ahead
+    for (auto& [number, claim] : claims_) claim.session->exec("rollback");
+    claims_.clear();
+    throw relay::HeldTooLong("rows of " + table_.name() + " were held for " +
+                             postgres::in_words(options_.hold_limit) +
+                             " without being delivered: they are given back until the sink takes events");
 }
 
 // Renew locks, and show the server that those who hold transactions live.

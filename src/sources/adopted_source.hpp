@@ -4,7 +4,9 @@
 // Where the table has lock columns, a claim is committed and its locks are renewed until the rows are
 // settled; settling names the worker, so rows that another one has taken meanwhile are not touched. Where it
 // has none, a claim is an open transaction that ends when its batch is settled; the server ends the
-// transaction of a relay that does not answer for the length of its lease.
+// transaction of a relay that does not answer for the length of its lease. An open transaction holds back
+// vacuum in the whole database, so it is not kept for longer than hold_limit: what the sink has taken is
+// settled, the rest is given back, and rows are claimed again when the sink answers.
 //
 // A table with a partition key is worked by one relay at a time, so that keys keep their order; a key with a
 // failed event waits until that one is done. Other tables are shared by any number of relays.
@@ -24,12 +26,13 @@ namespace baton::sources {
 struct AdoptedOptions {
     std::string conninfo;
     std::string table;
-    std::string owner;                  // this relay and pipeline, unlike any other's
-    relay::milliseconds lease{15000};   // how long rows stay claimed by a relay that is gone
-    int batch = 500;                    // rows per claim, at most
-    std::size_t batch_bytes = 4 << 20;  // fewer are claimed when these would be larger
-    relay::milliseconds poll{500};      // how often it is looked when nothing comes, at most
-    std::optional<bool> ordered = {};   // by default, as the layout says
+    std::string owner;                       // this relay and pipeline, unlike any other's
+    relay::milliseconds lease{15000};        // how long rows stay claimed by a relay that is gone
+    int batch = 500;                         // rows per claim, at most
+    std::size_t batch_bytes = 4 << 20;       // fewer are claimed when these would be larger
+    relay::milliseconds poll{500};           // how often it is looked when nothing comes, at most
+    std::optional<bool> ordered = {};        // by default, as the layout says
+    relay::milliseconds hold_limit{60'000};  // how long a transaction stays open that holds rows
 };
 
 class AdoptedSource final : public relay::Feed {
@@ -67,6 +70,7 @@ class AdoptedSource final : public relay::Feed {
         std::vector<const Event*> delivered;
         std::vector<relay::Failure> failures;
         std::uint64_t notes = 0;
+        Clock::time_point began{};
         Clock::time_point kept_at{};  // the claim lasts for a lease from here
         Session session;              // its open transaction, where the table has no lock columns
     };
@@ -92,6 +96,7 @@ class AdoptedSource final : public relay::Feed {
     void fail(postgres::Connection& db, const std::vector<relay::Failure>& failures);
     void written(Claim& claim);
     void refuse_lost();
+    void end_long_claims();
     void keep_claims();
     void keep_ownership();
     void look_at_holds();

@@ -188,6 +188,37 @@ void AdoptedRelay::be_silent_too_long(std::optional<bool> ordered) {
 
 }  // namespace
 
+// An open transaction holds back vacuum in the whole database.
+TEST_P(AdoptedRelay, rows_are_held_by_no_transaction_for_as_long_as_the_sink_is_down) {
+    const auto holding = [this] {
+        return table.value(
+            "select count(*) from pg_stat_activity where datname = current_database() "
+            "and pid <> pg_backend_pid() and state = 'idle in transaction'");
+    };
+    table.insert(1, 20);
+    receiver.webhook.stop();
+    relays.configure(receiver.sink(), "hold_limit = \"1s\"");
+    auto relay = relays.start("one");
+    const bool locks = table.value("select keeps_locks from baton.adopted_outboxes") == "t";
+    if (!locks) relays.wait_for_log("one", "they are given back until the sink takes events");
+    wait_until("no transaction is open", [&] { return holding() == "0"; });
+    EXPECT_EQ(table.value(layout.done), "0");
+    receiver.webhook.start();
+    wait_until("all arrived and are done", [&] { return table.value(layout.done) == "20"; });
+    expect_all(receiver.numbers(), 20);
+    EXPECT_EQ(relay.stop(60s), 0);
+}
+
+// What a slow sink has taken is settled when its time is over, so that it gets ahead.
+TEST_P(AdoptedRelay, a_sink_that_is_slower_than_the_limit_gets_ahead_all_the_same) {
+    table.insert(1, 40);
+    relays.configure(receiver.sink(), "hold_limit = \"1s\"", "[pipeline.limits]\nrate = 10\n");
+    auto relay = relays.start("one");
+    wait_until("all are done", [&] { return table.value(layout.done) == "40"; });
+    expect_all(receiver.numbers(), 40);
+    EXPECT_EQ(relay.stop(60s), 0);
+}
+
 TEST_P(AdoptedRelay, a_killed_relay_loses_nothing_and_the_next_one_goes_on) {
     constexpr int rows = 400;
     table.insert(1, rows);
