@@ -201,14 +201,19 @@ class SmallDisk {
     Folder folder_;
 };
 
-TEST(FileSink, a_full_disk_is_waited_for_and_leaves_whole_lines_once_each) {
-    std::unique_ptr<SmallDisk> disk;
+// Null where mounting is not allowed; the reason is announced.
+std::unique_ptr<SmallDisk> mount_small_disk() {
     try {
-        disk = std::make_unique<SmallDisk>();
+        return std::make_unique<SmallDisk>();
     } catch (const Unavailable& unavailable) {
         announce_skip(unavailable.what());
-        GTEST_SKIP() << unavailable.what();
+        return nullptr;
     }
+}
+
+TEST(FileSink, a_full_disk_is_waited_for_and_leaves_whole_lines_once_each) {
+    const auto disk = mount_small_disk();
+    if (!disk) GTEST_SKIP() << "no small file system can be mounted";
     std::ofstream(*disk / "ballast") << std::string(500'000, 'b');
     const fs::path path = *disk / "out.jsonl";
     relay::Settings settings("sink");
@@ -233,13 +238,8 @@ TEST(FileSink, a_full_disk_is_waited_for_and_leaves_whole_lines_once_each) {
 }
 
 TEST(FileSink, a_disk_that_is_full_when_a_file_is_put_aside_costs_nothing_that_was_written) {
-    std::unique_ptr<SmallDisk> disk;
-    try {
-        disk = std::make_unique<SmallDisk>();
-    } catch (const Unavailable& unavailable) {
-        announce_skip(unavailable.what());
-        GTEST_SKIP() << unavailable.what();
-    }
+    const auto disk = mount_small_disk();
+    if (!disk) GTEST_SKIP() << "no small file system can be mounted";
     relay::Settings settings("sink");
     settings.set("type", "file");
     settings.set("path", (*disk / "out.jsonl").string());

@@ -79,10 +79,11 @@ TEST_P(LargeEvents, one_over_the_limit_is_dead_by_its_id_without_being_loaded_an
 }
 
 TEST_P(LargeEvents, many_that_are_stored_in_little_room_are_read_as_far_as_there_is_room) {
-    insert(700'000, 300);    // stored in 8 kB each, 210 MB as text
+    insert(10, 2100);        // in reads of 100, 400 and 1600, so that the next one is of 2000
+    insert(600'000, 400);    // stored in 7 kB each, 240 MB as text
     insert(12'000'000, 15);  // 180 MB
     start();
-    wait_until_delivered(315);
+    wait_until_delivered(2515);
     expect_dead_and_small("0");
 }
 
