@@ -87,7 +87,6 @@ create table baton_internal.parked (
     key          text,
     attempt      int         not null,  -- deliveries made so far
     lost         int         not null default 0,  -- leases lost since a consumer last said something of it: above 0 it is a suspect
-    follows      bigint,                -- the event of its key before it, if its lease had not settled that one
     due_at       timestamptz not null,
     error        text,
     event        jsonb,                 -- a copy, once the log need not keep the row, or the edited event

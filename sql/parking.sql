@@ -73,28 +73,43 @@ as $$
 $$;
 comment on function baton_internal.unblock_keys(baton.consumer_groups, text[]) is 'makes the first blocked event of each key due';
 
--- Whether an event of a key is part of a piece still.
-create function baton_internal.is_under_way(group_id int, key text, id bigint)
+-- Whether an earlier event of a key is in a piece still, leased or waiting: one of the event's own stretch, or of a transaction that drew its ids
+-- early and committed late. Pieces wait for no parked event, so that nothing waits in a circle.
+create function baton_internal.is_behind_piece(g baton.consumer_groups, key text, id bigint)
 returns boolean
-language sql stable
+language plpgsql stable
 as $$
-    select exists (select from baton_internal.pieces p
-                    where p.group_id = is_under_way.group_id and p.piece_id >= (baton_internal.position_of(is_under_way.group_id)).first_piece
-                      and p.lanes & (1::bigint << baton_internal.lane(is_under_way.key, is_under_way.id)) <> 0
-                      and p.after_id < is_under_way.id and p.upto_id >= is_under_way.id and is_under_way.id <> all (p.holes))
+declare
+    outbox baton.outboxes;
+    p baton_internal.pieces;
+begin
+    for p in select * from baton_internal.pieces q
+              where q.group_id = g.group_id and q.piece_id >= (baton_internal.position_of(g.group_id)).first_piece
+                and q.lanes & (1::bigint << baton_internal.lane(is_behind_piece.key, is_behind_piece.id)) <> 0
+                and q.after_id < is_behind_piece.id - 1 loop
+        if outbox.outbox_id is null then
+            select * into outbox from baton.outboxes o where o.outbox_id = g.outbox_id;
+        end if;
+        p.upto_id := least(p.upto_id, is_behind_piece.id - 1);
+        if exists (select from baton_internal.piece_events(outbox, g, p) e where e.key = is_behind_piece.key) then
+            return true;
+        end if;
+    end loop;
+    return false;
+end
 $$;
-comment on function baton_internal.is_under_way(int, text, bigint) is 'whether an event is in a piece';
+comment on function baton_internal.is_behind_piece(baton.consumer_groups, text, bigint) is 'whether a piece holds an earlier event of the key';
 
 -- Whether a parked event could go now, were it the first of its key. A suspect cannot go with others, where suspects are heeded.
-create function baton_internal.is_free(p baton_internal.parked, moment timestamptz, heed_suspects boolean)
+create function baton_internal.is_free(g baton.consumer_groups, p baton_internal.parked, moment timestamptz, heed_suspects boolean)
 returns boolean
 language sql stable
 as $$
     select p.lease_token is null and (p.state = 'blocked' or p.state in ('scheduled', 'retry') and p.due_at <= moment)
        and (p.lost = 0 or not heed_suspects)
-       and (p.follows is null or not baton_internal.is_under_way(p.group_id, p.key, p.follows))
+       and not (g.ordered and p.key is not null and p.state <> 'scheduled' and baton_internal.is_behind_piece(g, p.key, p.id))
 $$;
-comment on function baton_internal.is_free(baton_internal.parked, timestamptz, boolean) is 'whether a parked event is due, not leased, and waits for none in a piece';
+comment on function baton_internal.is_free(baton.consumer_groups, baton_internal.parked, timestamptz, boolean) is 'whether a parked event is due, not leased, and waits for none in a piece';
 
 -- Parked events that can go, each the first of its key or one whose key does not matter, in order of their time.
 create function baton_internal.due_parked(g baton.consumer_groups, moment timestamptz, heed_suspects boolean, batch int)
@@ -104,10 +119,10 @@ as $$
     select p.*
       from baton_internal.parked p
      where p.group_id = g.group_id and p.state in ('scheduled', 'retry') and p.lease_token is null and p.due_at <= moment
-       and baton_internal.is_free(p, moment, heed_suspects)
+       and baton_internal.is_free(g, p, moment, heed_suspects)
        and not (p.state = 'retry' and exists (
                select from baton_internal.parked q where q.group_id = g.group_id and q.key = p.key and q.id < p.id
-                  and baton_internal.blocks_key(g, q.state) and not baton_internal.is_free(q, moment, heed_suspects)))
+                  and baton_internal.blocks_key(g, q.state) and not baton_internal.is_free(g, q, moment, heed_suspects)))
      order by p.due_at, p.id limit batch
 $$;
 comment on function baton_internal.due_parked(baton.consumer_groups, timestamptz, boolean, int) is 'parked events that can go now';
@@ -127,7 +142,7 @@ as $$
           from (select distinct d.key from due d where d.state = 'retry' and d.key is not null) k
          cross join lateral (
                select l.parked_id, bool_and(l.free) over (order by l.id) as free
-                 from (select q.parked_id, q.id, baton_internal.is_free(q, moment, heed_suspects) as free
+                 from (select q.parked_id, q.id, baton_internal.is_free(g, q, moment, heed_suspects) as free
                          from baton_internal.parked q
                         where q.group_id = g.group_id and q.key = k.key and baton_internal.blocks_key(g, q.state)
                         order by q.id limit batch) l) f

@@ -206,8 +206,8 @@ as $$
 $$;
 comment on function baton_internal.held_events(baton.outboxes, baton.consumer_groups, text, uuid) is 'events under lease';
 
--- Settle events that were handled in this transaction, in delivery order. A lease covers several stretches, and each runs out
--- by itself: raises BT001 unless every one of the events is held still, because what was done for them must then be undone.
+-- Settle events that were handled in this transaction: these and no others, the rest of the lease stays held. Raises BT001 unless
+-- every one of the events is held still, because what was done for them must then be undone.
 create function baton.commit_events(group_name text, consumer_id text, ids bigint[], lease_token uuid)
 returns void
 language plpgsql security definer
@@ -217,21 +217,39 @@ as $$
 declare
     g baton.consumer_groups := baton_internal.find_group(group_name);
     outbox baton.outboxes;
+    at baton_internal.group_positions;
     held baton_internal.held_event[];
+    keys text[];
 begin
+    perform baton_internal.check_consumer(consumer_id);
     if ids is null or cardinality(ids) = 0 or array_position(ids, null) is not null or lease_token is null then
         raise exception 'ids of the handled events and their lease token are needed' using errcode = 'invalid_parameter_value';
     end if;
-    perform baton_internal.lock_position(g.group_id);
+    at := baton_internal.lock_position(g.group_id);
     select * into outbox from baton.outboxes o where o.outbox_id = g.outbox_id;
     held := baton_internal.held_events(outbox, g, commit_events.consumer_id, commit_events.lease_token);
-    if exists (select from unnest(ids) i where not exists (select from unnest(held) h where h.id = i))
-       or not baton.commit_offset(group_name, consumer_id, ids[cardinality(ids)], lease_token) then
+    if exists (select from unnest(ids) i where not exists (select from unnest(held) h where h.id = i)) then
         perform baton_internal.raise_lease_lost(group_name, consumer_id);
     end if;
+    with settled as (
+        delete from baton_internal.parked q
+         where q.group_id = g.group_id and q.lease_token = commit_events.lease_token and q.id = any (ids)
+        returning q.key
+    )
+    select array_agg(s.key) into keys from settled s where s.key is not null;
+    if keys is not null then
+        perform baton_internal.unblock_keys(g, keys);
+    end if;
+    if not exists (select from unnest(held) h where h.id <> all (ids)) then  -- the usual case: the whole lease
+        delete from baton_internal.pieces p
+         where p.group_id = g.group_id and p.piece_id >= at.first_piece and p.lease_token = commit_events.lease_token;
+    else
+        perform baton_internal.trim_pieces(outbox, g, commit_events.consumer_id, commit_events.lease_token, ids);
+    end if;
+    perform baton_internal.note_commit(g.group_id, commit_events.consumer_id, ids[cardinality(ids)], commit_events.lease_token);
 end
 $$;
-comment on function baton.commit_events(text, text, bigint[], uuid) is 'settles handled events, all of them or, with BT001, none';
+comment on function baton.commit_events(text, text, bigint[], uuid) is 'settles exactly the handled events, all of them or, with BT001, none';
 
 -- Refuse ids that the consumer does not hold; those that are parked already are fine.
 create function baton_internal.check_held(g baton.consumer_groups, consumer_id text, ids bigint[], held baton_internal.held_event[])
@@ -256,27 +274,30 @@ end
 $$;
 comment on function baton_internal.check_held(baton.consumer_groups, text, bigint[], baton_internal.held_event[]) is 'raises BT001 or BT002 for events not held';
 
--- Take events that were parked out of a consumer's pieces.
-create function baton_internal.trim_pieces(outbox baton.outboxes, g baton.consumer_groups, consumer_id text, token uuid, parked_ids bigint[])
+-- Take events that were parked or settled out of a consumer's pieces.
+create function baton_internal.trim_pieces(outbox baton.outboxes, g baton.consumer_groups, consumer_id text, token uuid, taken_ids bigint[])
 returns void
 language plpgsql
 as $$
 declare
     p baton_internal.pieces;
+    first_left bigint;
     last_left bigint;
 begin
     for p in select * from baton_internal.held_pieces(g, consumer_id, token) loop
-        p.holes := p.holes || array(select i from unnest(parked_ids) i where i > p.after_id and i <= p.upto_id);
-        select max(e.id) into last_left from baton_internal.piece_events(outbox, g, p) e;
+        p.holes := p.holes || array(select i from unnest(taken_ids) i where i > p.after_id and i <= p.upto_id);
+        select min(e.id), max(e.id) into first_left, last_left from baton_internal.piece_events(outbox, g, p) e;
         if last_left is null then
             delete from baton_internal.pieces q where q.group_id = g.group_id and q.piece_id = p.piece_id;
         else
-            update baton_internal.pieces q set upto_id = last_left, holes = array(select i from unnest(p.holes) i where i < last_left) where q.group_id = g.group_id and q.piece_id = p.piece_id;
+            update baton_internal.pieces q
+               set after_id = first_left - 1, upto_id = last_left, holes = array(select i from unnest(p.holes) i where i > first_left and i < last_left)
+             where q.group_id = g.group_id and q.piece_id = p.piece_id;
         end if;
     end loop;
 end
 $$;
-comment on function baton_internal.trim_pieces(baton.outboxes, baton.consumer_groups, text, uuid, bigint[]) is 'drops parked events from the pieces of a consumer';
+comment on function baton_internal.trim_pieces(baton.outboxes, baton.consumer_groups, text, uuid, bigint[]) is 'takes parked and settled events out of the pieces of a consumer';
 
 -- Park events that a consumer could not handle. In an ordered group the later events of the same keys in the lease are blocked with
 -- them: the rows returned say what was parked, and none of it may be handled now. They come back by the group's backoff, or not
@@ -325,9 +346,6 @@ begin
     select g.group_id, f.id, 'blocked', f.key, f.attempt - 1, clock_timestamp() from unnest(followers) f
     on conflict (group_id, id) do update
        set state = 'blocked', attempt = excluded.attempt, lease_token = null, consumer_id = null, leased_until = null;
-    update baton_internal.parked q  -- what the lease holds of the key before it may come again: it goes first
-       set follows = (select max(h.id) from unnest(held) h where h.key = q.key and h.id < q.id and not h.parked and h.id <> all (ids))
-     where g.ordered and q.group_id = g.group_id and q.id = any (array(select f.id from unnest(failed) f where not f.parked));
     perform baton_internal.unblock_keys(g, array(select f.key from unnest(failed) f where f.parked));
     perform baton_internal.trim_pieces(outbox, g, fail_events.consumer_id, fail_events.lease_token,
                               array(select f.id from unnest(failed || followers) f where not f.parked));

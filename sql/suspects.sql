@@ -40,10 +40,10 @@ language sql stable
 as $$
     select p.*
       from baton_internal.parked p
-     where p.group_id = g.group_id and p.lost > 0 and p.lease_token is null and p.state <> 'dead' and baton_internal.is_free(p, moment, false)
+     where p.group_id = g.group_id and p.lost > 0 and p.lease_token is null and p.state <> 'dead' and baton_internal.is_free(g, p, moment, false)
        and not (p.state <> 'scheduled' and exists (
                select from baton_internal.parked q where q.group_id = g.group_id and q.key = p.key and q.id < p.id and baton_internal.blocks_key(g, q.state)
-                  and not (q.lost > 0 and q.attempt + 1 < g.max_attempts and baton_internal.is_free(q, moment, false))))
+                  and not (q.lost > 0 and q.attempt + 1 < g.max_attempts and baton_internal.is_free(g, q, moment, false))))
      order by p.id limit batch
 $$;
 comment on function baton_internal.next_suspects(baton.consumer_groups, timestamptz, int) is 'parked suspects that can go now';

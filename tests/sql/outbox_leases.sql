@@ -69,4 +69,23 @@ select lives_ok($$ select baton.extend_lease('x', 'c', 300, (select lease_token 
 select ok((select bool_and(leased_until > now() + interval '250 seconds') from baton_internal.pieces join baton.consumer_groups using (group_id)
             where group_name = 'x'), 'then it is extended too');
 
+-- a commit of certain events settles these and no others
+select baton.create_consumer_group('some', 'events', 'earliest');
+create temp table batch as select id, lease_token as token from baton.poll_outbox('some', 'c', 6);
+select is((select array_agg(id) from batch), '{1,2,3,4,5,6}'::bigint[], 'a consumer takes six');
+select lives_ok($$ select baton.commit_events('some', 'c', '{2,5,6}', (select token from batch limit 1)) $$, 'and commits three of them');
+select throws_ok($$ select baton.commit_events('some', 'c', '{2}', (select token from batch limit 1)) $$, 'BT001', null, 'which it does not hold any more');
+select lose('c');
+select is((select array_agg(id order by id) from baton.poll_outbox('some', 'd') where id < 7), '{1,3,4}'::bigint[], 'the others come again');
+
+-- one that was failed waits for all that its lease holds of the key before it
+insert into events (event_type, partition_key) select 'e', 'one key' from generate_series(1, 3);
+select baton.create_consumer_group('line', 'events', 'earliest', retry_base => '0 s', retry_limit => '0 s');
+create temp table line as select id, lease_token as token, row_number() over (order by id) as n from baton.poll_outbox('line', 'c', 1000) where partition_key = 'one key';
+select baton.fail_events('line', 'c', array(select id from line where n = 3), 'not now');
+select baton.commit_events('line', 'c', array(select id from line where n = 2), (select token from line limit 1));
+select is((select count(*)::int from baton.poll_outbox('line', 'd') p join line using (id)), 0, 'the third does not overtake the first, which is held still');
+select baton.commit_events('line', 'c', array(select id from line where n = 1), (select token from line limit 1));
+select is((select array_agg(n) from baton.poll_outbox('line', 'd') p join line using (id)), '{3}'::bigint[], 'and comes after it');
+
 select * from finish();
