@@ -97,7 +97,8 @@ as $$
         )
         select case when f.first_id is not null or l.xids <> '{}'
                     then ($1::int, $2::bigint, $3::int, $4::pg_snapshot, n.sight, n.lsn, l.xids, f.first_id, null)::baton_internal.windows end as opened,
-               pg_current_wal_flush_lsn() >= n.lsn as flushed,
+               pg_current_wal_flush_lsn() >= n.lsn
+               and not exists (select from baton.settings s where s.name = 'outbox_publish_after_standbys' and s.value <> '0') as flushed,
                pg_current_xact_id_if_assigned() is not null
                or exists (select from baton_internal.outbox_eras e where e.outbox_id = %2$s and e.era > $3) as unsure
           from now n, fresh f, late l$sql$, outbox.relation, outbox.outbox_id)
@@ -336,7 +337,7 @@ begin
         era := era + 1;
         seen := '3:3:';
     end loop;
-    flushed := opened is null or pg_current_wal_flush_lsn() >= opened.flushed_at;
+    flushed := opened is null or pg_current_wal_flush_lsn() >= opened.flushed_at and baton.setting('outbox_publish_after_standbys') = '0';
 end
 $$;
 comment on function baton_internal.open_group_window(int, bigint, int, pg_snapshot) is 'the next window of a group for its relay';

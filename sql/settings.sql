@@ -28,6 +28,7 @@ insert into baton.setting_defaults (name, value, kind, description) values
     ('notify_despite_two_phase', 'off', 'boolean', 'without the extension: notify sleeping readers although max_prepared_transactions is not 0');
 
 insert into baton.setting_defaults (name, value, kind, description, stored_only) values
+    ('outbox_publish_after_standbys', '0', 'integer', 'an event leaves only when this many standbys have its commit on disk', true),
     ('outbox_retention_hours', '24', 'integer', 'how long settled events are kept', true),
     ('outbox_force_retention', 'off', 'boolean', 'drop by age even what a group has not settled', true),
     ('consumer_dead_threshold_hours', '24', 'integer', 'a consumer silent for this long is reaped', true),

@@ -281,7 +281,7 @@ begin
         step := baton_internal.window_to_carve(outbox, g, prepared, at);
         at := step.at;
         w := step.w;
-        exit when w is null;
+        exit when w is null or not baton_internal.await_standbys(w.flushed_at, '1 second');
         prepared := null;
         if g.ordered and members > 1 then
             open_lanes := given & ~busy | baton_internal.share_lanes(

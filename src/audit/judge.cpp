@@ -99,7 +99,8 @@ void Finding::add(const std::string& example) {
 
 bool Judgement::good() const {
     return committed > 0 && lost.count == 0 && phantom.count == 0 && unknown.count == 0 &&
-           unexplained_copies.count == 0 && (!ordered || (out_of_order.count == 0 && leaps.count == 0));
+           ghosts.count == 0 && unexplained_copies.count == 0 &&
+           (!ordered || (out_of_order.count == 0 && leaps.count == 0));
 }
 
 double Judgement::copy_rate() const {
@@ -111,6 +112,7 @@ Judgement judge(const Facts& facts) {
     judgement.ordered = facts.ordered;
     judgement.committed = static_cast<long>(facts.committed.size());
     judgement.rolled_back = static_cast<long>(facts.rolled_back.size());
+    judgement.taken_back = static_cast<long>(facts.taken_back.size());
     judgement.arrived = static_cast<long>(facts.arrived.size());
     Sequences sequences = rank_arrivals(facts);
     std::unordered_set<std::string> here;
@@ -118,7 +120,10 @@ Judgement judge(const Facts& facts) {
         const auto found = facts.committed.find(id);
         const bool first = here.insert(id).second;
         if (found == facts.committed.end()) {
-            (facts.rolled_back.contains(id) ? judgement.phantom : judgement.unknown).add(id);
+            (facts.taken_back.contains(id)    ? judgement.ghosts
+             : facts.rolled_back.contains(id) ? judgement.phantom
+                                              : judgement.unknown)
+                .add(id);
             continue;
         }
         const Written& event = found->second;

@@ -35,9 +35,10 @@ struct FaultTime {
 };
 
 struct Facts {
-    std::unordered_map<std::string, Written> committed;       // by event id
-    std::unordered_set<std::string> rolled_back;              // event ids
-    std::vector<std::string> arrived;                         // ids, oldest first within each key
+    std::unordered_map<std::string, Written> committed;  // by event id
+    std::unordered_set<std::string> rolled_back;         // event ids
+    std::unordered_set<std::string> taken_back;          // committed, and gone with the server that had them
+    std::vector<std::string> arrived;                    // ids, oldest first within each key
     std::unordered_map<std::string, Clock::time_point> seen;  // first arrivals
     std::vector<FaultTime> faults;
     Clock::duration recovery = std::chrono::seconds(10);  // from the end of a fault until all is as before
@@ -68,6 +69,8 @@ struct Judgement {
     Finding lost;
     Finding phantom;             // rolled back, and yet it arrived
     Finding unknown;             // nobody wrote it
+    long taken_back = 0;         // committed, and lost by the database
+    Finding ghosts;              // ... which arrived all the same
     Finding out_of_order;        // first arrivals
     Finding leaps;               // with the copies left in
     Finding unexplained_copies;  // no fault explains them, or the broker should have dropped them

@@ -190,7 +190,7 @@ void Load::finish(Connection& db, Draft& draft, bool commit) {
 void Load::forget(const Draft& draft) {
     const std::lock_guard lock(mutex_);
     rolled_back_.insert(draft.taken_back.begin(), draft.taken_back.end());
-    if (!draft.committing) rolled_back_.insert(draft.ids.begin(), draft.ids.end());
+    (draft.committing ? in_doubt_ : rolled_back_).insert(draft.ids.begin(), draft.ids.end());
 }
 
 void Load::testify(Facts& facts) const {
@@ -204,11 +204,17 @@ void Load::testify(Facts& facts) const {
         if (rolled_back_.contains(id)) throw Error("the ledger has " + id + ", which was rolled back");
         facts.committed.emplace(id, std::move(written));
     }
-    for (const auto& [id, at] : commits_)
+    for (const auto& id : in_doubt_)
         if (!facts.committed.contains(id))
+            (plan_.database_may_lose ? facts.taken_back : facts.rolled_back).insert(id);
+    for (const auto& [id, at] : commits_) {
+        if (facts.committed.contains(id)) continue;
+        if (!plan_.database_may_lose)
             throw Error("the database has lost " + id + ", which it said was committed",
                         "look at fsync, full_page_writes and the disks");
-    facts.rolled_back = rolled_back_;
+        facts.taken_back.insert(id);
+    }
+    facts.rolled_back.insert(rolled_back_.begin(), rolled_back_.end());
 }
 
 }  // namespace baton::audit

@@ -24,6 +24,8 @@ struct LoadPlan {
     double rate = 500;        // events per second, all writers together
     int payload_bytes = 200;  // about
     unsigned seed = std::random_device{}();
+    bool database_may_lose =
+        false;  // commits that were answered, in a failover without synchronous replication
 };
 
 class Load {
@@ -44,7 +46,7 @@ class Load {
     // What broke in a way that no fault explains; empty when nothing did.
     std::string failure() const;
     // What was committed and what was rolled back. Throws Error when the ledger does not have something that
-    // was committed: then the database has lost it.
+    // was committed: then the database has lost it, unless the plan allows for that.
     void testify(Facts& facts) const;
 
   private:
@@ -69,6 +71,7 @@ class Load {
     mutable std::mutex mutex_;
     std::unordered_map<std::string, Clock::time_point> commits_;
     std::unordered_set<std::string> rolled_back_;
+    std::unordered_set<std::string> in_doubt_;  // the answer to the commit never came
     std::string failure_;
 };
 

@@ -28,6 +28,7 @@ std::vector<Line> lines_of(const Judgement& it) {
     return {{"lost", "lost", &it.lost, true},
             {"phantom (rolled back)", "phantom", &it.phantom, true},
             {"unknown", "unknown", &it.unknown, true},
+            {"lost by the database, and yet sent", "ghosts", &it.ghosts, true},
             {"out of order", "out_of_order", &it.out_of_order, it.ordered},
             {"out of order, with copies", "leaps", &it.leaps, it.ordered},
             {"copies that no fault explains", "unexplained_copies", &it.unexplained_copies, true}};
@@ -60,6 +61,7 @@ std::string as_text(const Report& report) {
         row("published again", std::to_string(report.repeated));
     else
         row("rolled back", std::to_string(it.rolled_back));
+    if (it.taken_back > 0) row("lost by the database", std::to_string(it.taken_back));
     row("arrived",
         fmt::format("{}, {} of them copies ({:.2f} %)", it.arrived, it.copies, it.copy_rate() * 100));
     for (const auto& line : lines_of(it))
@@ -88,6 +90,7 @@ std::string as_json(const Report& report) {
                 {"seconds", report.seconds},
                 {"committed", it.committed},
                 {"rolled_back", it.rolled_back},
+                {"taken_back", it.taken_back},
                 {"published_again", report.repeated},
                 {"arrived", it.arrived},
                 {"copies", it.copies},

@@ -100,4 +100,8 @@ fs::path ServerRoot::system_modules() {
     return system_lib;
 }
 
+fs::path ServerRoot::system_programs() {
+    return system_bin;
+}
+
 }  // namespace baton::postgres

@@ -26,8 +26,9 @@ class ServerRoot {
 
     std::filesystem::path program(const std::string& name) const;
 
-    // Where the system keeps modules.
+    // Where the system keeps modules, and programs.
     static std::filesystem::path system_modules();
+    static std::filesystem::path system_programs();
 
   private:
     void copy_programs() const;

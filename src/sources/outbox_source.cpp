@@ -133,6 +133,7 @@ OutboxSource::OutboxSource(const OutboxOptions& options, PatiencePtr patience, C
             pipe_.call("select pg_current_wal_flush_lsn() >= ($1::baton_internal.windows).flushed_at",
                        {window_->literal});
         if (!flushed.boolean(0, 0)) flush_log();
+        held_back_ = true;
     }
 }
 
@@ -234,7 +235,7 @@ void OutboxSource::wait(Clock::time_point until) {
 void OutboxSource::ask() {
     if (reading_ != Reading::nothing || arrived_) return;
     if (parked_due_ && Clock::now() >= *parked_due_) return read_parked();
-    if (window_) return read_window();
+    if (window_) return held_back_ ? await_standbys() : read_window();
     if (!found_nothing_) open_window();
 }
 
@@ -268,7 +269,8 @@ void OutboxSource::take_window(const Result& answer) {
     }
     window_number_ = window_->number;
     after_id_ = 0;
-    if (!answer.boolean(0, 8)) flush_log();
+    held_back_ = !answer.boolean(0, 8);
+    if (held_back_) flush_log();
     ask();
 }
 
@@ -278,6 +280,19 @@ void OutboxSource::flush_log() {
     pipe_.send(
         "select set_config('synchronous_commit', 'local', true), pg_logical_emit_message(true, 'baton', '')",
         {});
+    pipe_.sync();
+}
+
+// Ask whether as many standbys have the window's commits as the operator wants. The server waits for them for
+// a moment; then we are back in read(), which asks again.
+void OutboxSource::await_standbys() {
+    reading_ = Reading::opening;
+    pipe_.send("select baton_internal.await_standbys(($1::baton_internal.windows).flushed_at)",
+               {window_->literal}, [this](const Result& answer) {
+                   reading_ = Reading::nothing;
+                   held_back_ = !answer.boolean(0, 0);
+                   ask();
+               });
     pipe_.sync();
 }
 

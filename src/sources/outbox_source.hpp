@@ -73,6 +73,7 @@ class OutboxSource final : public relay::Feed {
     void read_payloads(const std::shared_ptr<OutboxBatch>& batch);
     void give_back(const std::vector<long long>& ids);
     void flush_log();
+    void await_standbys();
     void adapt_limit(const OutboxBatch& batch, int limit);
     std::shared_ptr<OutboxBatch> finish(std::shared_ptr<OutboxBatch> batch);
     void set_aside(OutboxBatch& batch);
@@ -103,6 +104,7 @@ class OutboxSource final : public relay::Feed {
     // where reading stands
     std::string era_, seen_;
     WindowPtr window_;
+    bool held_back_ = false;  // the window's commits may not be where they must be before its events leave
     std::int64_t window_number_ = 0;
     std::int64_t after_id_ = 0;
     int limit_;
