@@ -175,6 +175,12 @@ TEST_P(Examples, the_ordered_python_processor_applies_movements_in_sequence) {
         "baton.enable_inbox_ordering('movements', sequence_num_col => 'sequence_num')");
     std::vector<Process> workers;
     for (int n = 0; n < 2; ++n) workers.push_back(start("inbox/inbox_processor_ordered.py", {"--db", url}));
+    // They listen to signals before they connect, so from then on they can be stopped.
+    wait_for(
+        "select count(*) >= 2 from pg_stat_activity where datname = current_database() and backend_type = "
+        "'client backend' "
+        "and pid <> pg_backend_pid()",
+        "t");
     // Backwards: first +10 then -10, again and again; any other order would fall below nothing.
     for (int n = 20; n >= 1; --n)
         admin.query(
