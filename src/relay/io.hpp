@@ -117,8 +117,8 @@ struct Delivery {
 };
 
 struct SinkTraits {
-    // A message that fails takes every later one of its key and destination with it, so many of one key may be
-    // in flight.
+    // A message that fails takes every later one of its key and destination with it, so many of one key may
+    // be in flight.
     bool keeps_order_after_failure = false;
     // It rejects nothing that comes from a broker: what it cannot take for its content, it keeps as a dead
     // letter, and everything else it tries again.
@@ -132,6 +132,9 @@ struct SinkTraits {
 class Sink {
   public:
     virtual ~Sink() = default;
+    // Send only while this says so. A sink that had to wait in a call, to connect say, asks again before it
+    // sends: the source's lease may be over.
+    void send_while(std::function<bool()> may_send) { may_send_ = std::move(may_send); }
     virtual SinkTraits traits() const = 0;
     // Connect and verify permissions and destinations as far as possible without sending. Throws Error in
     // plain words.
@@ -144,6 +147,12 @@ class Sink {
     // What hinders it right now, in the broker's own words, while it tries again by itself; empty when all is
     // well.
     virtual std::string trouble() { return {}; }
+
+  protected:
+    bool may_send() const { return !may_send_ || may_send_(); }
+
+  private:
+    std::function<bool()> may_send_;
 };
 
 }  // namespace baton::relay

@@ -141,6 +141,7 @@ bool Pipeline::hold_session() {
     }
     // The sink goes before the batches that its messages look into.
     std::unique_ptr<Sink> sink = parts_.open_sink();
+    sink->send_while([feed = session.feed.get()] { return feed->may_send(); });
     Dispatcher dispatcher(*sink, *session.feed, parts_.transformer, parts_.policy, session.feed->ordered());
     dispatcher.resume(streak_);
     dispatcher.on_failure(parts_.on_failure);

@@ -103,6 +103,7 @@ class NatsSink final : public relay::Sink {
         try {
             connect();
             if (options_.create_stream) session_->create_stream(options_);
+            if (!may_send()) throw ConnectionError("the lease ended while the sink connected");
             pause_ = milliseconds(50);
             trouble_.clear();
         } catch (const std::exception& error) {

@@ -226,6 +226,7 @@ class PostgresSink final : public relay::Sink {
     void begin_batch() {
         if (!flying_.empty() || waiting_.empty()) return;
         if (!connection_) connection_ = std::make_unique<postgres::Connection>(options_.url, "baton relay");
+        if (!may_send()) throw ConnectionError("the lease ended while the sink connected");
         PQsetnonblocking(connection_->native(), 1);
         const std::string inbox = waiting_.front().inbox;
         std::string messages = "[";

@@ -72,6 +72,23 @@ class StuckFeed final : public Feed {
     std::chrono::steady_clock::time_point end_ = std::chrono::steady_clock::time_point::max();
 };
 
+// Waits in send() until the lease is over, as one does that has to connect first, and asks before it sends.
+class SlowSink final : public Sink {
+  public:
+    explicit SlowSink(Stage& stage) : stage_(stage) {}
+    ~SlowSink() override { ++stage_.dropped; }
+    SinkTraits traits() const override { return {}; }
+    void check() override {}
+    void send(std::span<const Message>) override {
+        stage_.lease_holds = false;
+        if (may_send()) ++stage_.sent;
+    }
+    void collect(std::vector<Delivery>&, milliseconds) override {}
+
+  private:
+    Stage& stage_;
+};
+
 // Takes messages and keeps them, as a library does whose broker is away.
 class KeepingSink final : public Sink {
   public:
@@ -123,6 +140,15 @@ TEST_F(Ending, what_is_in_flight_is_dropped_before_the_lease_ends_even_while_the
     stage.let_reader_go = true;
     wait_until("it stands by", [&] { return pipeline.status().state == PipelineState::standby; });
     EXPECT_EQ(stage.sent, 1);
+}
+
+TEST_F(Ending, a_sink_that_had_to_wait_learns_that_the_lease_is_over) {
+    PipelineParts made = parts(false);
+    made.open_sink = [this] { return std::make_unique<SlowSink>(stage); };
+    Pipeline pipeline(std::move(made));
+    pipeline.start();
+    wait_until("the sink is gone", [&] { return stage.dropped == 1; });
+    EXPECT_EQ(stage.sent, 0);
 }
 
 TEST_F(Ending, a_stop_does_not_wait_for_a_position_that_is_never_written) {
