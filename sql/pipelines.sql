@@ -48,6 +48,19 @@ end
 $$;
 comment on function baton_internal.refuse_secrets(jsonb, text) is 'raises when settings hold a secret in clear';
 
+-- What a relay can read from and write to. The relay's own list is the same: a test compares them.
+create function baton_internal.known_sources()
+returns text[]
+language sql immutable
+as $$ select '{outbox,postgres,http,kafka,nats,rabbitmq,redis,sqs}'::text[] $$;
+comment on function baton_internal.known_sources() is 'the types of sources that relays know';
+
+create function baton_internal.known_sinks()
+returns text[]
+language sql immutable
+as $$ select '{file,http,kafka,nats,"null",postgres,rabbitmq,redis,sqs,stdout}'::text[] $$;
+comment on function baton_internal.known_sinks() is 'the types of sinks that relays know';
+
 -- Refuse settings that no relay could run.
 create function baton_internal.check_pipeline(name text, settings jsonb)
 returns void
@@ -75,6 +88,12 @@ begin
             hint = 'name an outbox, or a broker as source.type';
     elsif settings #>> '{sink,type}' is null then
         raise exception 'pipeline "%": sink.type is missing', name using errcode = 'invalid_parameter_value';
+    elsif settings #>> '{sink,type}' <> all (baton_internal.known_sinks()) then
+        raise exception 'pipeline "%": there is no sink of type "%"', name, settings #>> '{sink,type}' using errcode = 'invalid_parameter_value',
+            hint = 'known sinks: ' || array_to_string(baton_internal.known_sinks(), ', ');
+    elsif coalesce(settings #>> '{source,type}', 'outbox') <> all (baton_internal.known_sources()) then
+        raise exception 'pipeline "%": there is no source of type "%"', name, settings #>> '{source,type}' using errcode = 'invalid_parameter_value',
+            hint = 'known sources: ' || array_to_string(baton_internal.known_sources(), ', ');
     end if;
     perform baton_internal.refuse_secrets(settings);
 end

@@ -4,6 +4,7 @@
 do $$
 declare
     role_name text;
+    missing   text[] := '{}';
 begin
     foreach role_name in array array['baton_producer', 'baton_consumer', 'baton_relay',
                                      'baton_operator', 'baton_viewer'] loop
@@ -13,12 +14,17 @@ begin
             end if;
         exception
             when insufficient_privilege then
-                raise notice 'role % was not created: the installing user may not create roles', role_name
-                    using hint = 'create it as an administrator, then run select baton.grant_roles()';
+                missing := missing || role_name;
             when duplicate_object or unique_violation then
                 null;  -- another database of this server is being installed at the same moment
         end;
     end loop;
+    if cardinality(missing) > 0 then
+        raise notice 'these roles were not created, because the installing user may not create roles: %', array_to_string(missing, ', ')
+            using hint = 'let an administrator run: '
+                         || (select string_agg(format('create role %I nologin;', r), ' ') from unnest(missing) r)
+                         || ' then run baton init again, or select baton.grant_roles()';
+    end if;
 end
 $$;
 

@@ -173,6 +173,16 @@ void check_upgrade(Connection& db, const Surroundings& here, const Installed& in
                                                       : "connect as the user who installed it");
 }
 
+// Roles that an administrator made after the installation have no privileges yet. Returns their names.
+std::string grant_to_new_roles(Connection& db) {
+    const std::string fresh = db.value(
+        "select coalesce(string_agg(distinct p.role_name, ', '), '') from baton_internal.role_privileges p "
+        "where to_regrole(p.role_name) is not null "
+        "and not has_schema_privilege(to_regrole(p.role_name)::oid, 'baton', 'usage')");
+    if (!fresh.empty()) db.exec("select baton.grant_roles()");
+    return fresh;
+}
+
 Error no_way(const Installed& installed) {
     return Error("there is no way to upgrade from baton " + installed.version + " to " + baton::version(),
                  "upgrade to a version in between first; CHANGELOG.md names them");
@@ -181,9 +191,12 @@ Error no_way(const Installed& installed) {
 // Upgrade what is there.
 std::string upgrade(Connection& db, const Surroundings& here, const Installed& installed, Mode mode) {
     check_upgrade(db, here, installed, mode);
-    if (compare_versions(installed.version, baton::version()) == 0)
+    if (compare_versions(installed.version, baton::version()) == 0) {
+        const std::string roles = grant_to_new_roles(db);
         return "baton " + installed.version + " is installed " + in_database(here) + " " +
-               words_for(installed.form) + " already: nothing to do";
+               words_for(installed.form) + " already: " +
+               (roles.empty() ? "nothing to do" : "granted what belongs to them to the new roles " + roles);
+    }
     if (installed.form == Mode::extension) {
         if (here.offered != baton::version())
             throw Error(

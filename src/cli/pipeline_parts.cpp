@@ -96,14 +96,15 @@ relay::PipelineParts make_parts(const Settings& pipeline, const RelayIdentity& i
     return parts;
 }
 
-void check_connections(const Settings& pipeline, const RelayIdentity& identity) {
-    make_parts(pipeline, identity);
+void check_source(const Settings& pipeline, const RelayIdentity& identity) {
     const Settings source = pipeline.below("source");
-    if (sources::is_broker(source)) {
+    if (sources::is_broker(source))
         sources::make_source(source, {pipeline.text("name"), identity.owner})->check();
-    } else {
+    else
         check_outbox(source, pipeline.below("failure"), identity);
-    }
+}
+
+void check_sink(const Settings& pipeline) {
     sinks::make_sink(pipeline.below("sink"))->check();
 }
 

@@ -31,9 +31,11 @@ struct RelayIdentity {
 // Throws SettingsError, with place and key, when the settings cannot be. Connects nowhere.
 relay::PipelineParts make_parts(const relay::Settings& pipeline, const RelayIdentity& identity);
 
-// Look whether the pipeline could run, without sending anything: its outbox is there and its sink can be
-// reached. Throws Error.
-void check_connections(const relay::Settings& pipeline, const RelayIdentity& identity);
+// Look whether what the pipeline reads from is there and may be read, without taking anything. Throws Error.
+void check_source(const relay::Settings& pipeline, const RelayIdentity& identity);
+// Look whether the pipeline's sink can be reached and what it writes to is there, without sending anything.
+// Throws Error.
+void check_sink(const relay::Settings& pipeline);
 
 // A name for this process that no other has.
 std::string make_owner_name();

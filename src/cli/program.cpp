@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "baton/error.hpp"
+#include "baton/version.hpp"
 
 namespace baton::cli {
 
@@ -37,6 +38,8 @@ Program::Program()
     : app_("baton carries events out of PostgreSQL and into PostgreSQL without dropping one", "baton") {
     app_.require_subcommand(0, 1);
     app_.set_help_flag("-h,--help", "print this and exit");
+    app_.set_version_flag("--version", std::string("baton ") + baton::version(),
+                          "print the version and exit");
     app_.footer(
         "Commands that talk to a server take --db URL, or BATON_DB from the environment, or else use the\n"
         "embedded server that `baton up` started.\n"
@@ -72,6 +75,9 @@ int Program::parse(int argc, char** argv) {
     try {
         app_.parse(argc, argv);
         if (!chosen_) std::cout << app_.help();
+        return done;
+    } catch (const CLI::CallForVersion& call) {
+        app_.exit(call);
         return done;
     } catch (const CLI::CallForHelp& call) {
         app_.exit(call);

@@ -97,6 +97,19 @@ Log make_log(const relay::Config& config, const std::string& given) {
                static_cast<LogLevel>(found - std::begin(levels)));
 }
 
+std::chrono::milliseconds read_drain(const relay::Config& config) {
+    const auto drain = config.relay.duration("drain", 10s);
+    config.relay.refuse_unknown();
+    return drain;
+}
+
+std::string read_listen(const relay::Config& config, const std::string& given) {
+    const std::string listen = given.empty() ? config.server.text("listen", "") : given;
+    config.server.refuse_unknown();
+    if (!listen.empty()) server::parse_address(listen);
+    return listen;
+}
+
 RelayDaemon::RelayDaemon(DaemonOptions options)
     : options_(std::move(options)),
       config_(options_.file.empty() ? relay::Config{} : relay::read_config(options_.file)),
@@ -107,10 +120,8 @@ RelayDaemon::RelayDaemon(DaemonOptions options)
                                               [this](const std::string& pipeline, const std::string& what) {
                                                   log_.info(what, {{"pipeline", pipeline}});
                                               })) {
-    config_.relay.duration("drain", 10s);
-    config_.relay.refuse_unknown();
-    if (options_.listen.empty()) options_.listen = config_.server.text("listen", "");
-    config_.server.refuse_unknown();
+    read_drain(config_);
+    options_.listen = read_listen(config_, options_.listen);
     for (const auto& settings : config_.pipelines) make(settings);
 }
 
@@ -142,11 +153,17 @@ relay::PipelineParts RelayDaemon::make(const Settings& settings) {
 
 bool RelayDaemon::file_changed() {
     if (options_.file.empty()) return false;
-    std::error_code error;
-    const auto time = std::filesystem::last_write_time(options_.file, error);
-    if (error) return false;
-    const bool changed = file_time_ && *file_time_ != time;
-    file_time_ = time;
+    FileMarks marks;
+    try {
+        for (const auto& file : relay::config_files(options_.file))
+            marks[file] = {std::filesystem::last_write_time(file), std::filesystem::file_size(file)};
+    } catch (const std::filesystem::filesystem_error&) {  // a file is being exchanged
+        return false;
+    } catch (const Error&) {  // so is the folder
+        return false;
+    }
+    const bool changed = file_marks_ && *file_marks_ != marks;
+    file_marks_ = std::move(marks);
     return changed;
 }
 
@@ -155,12 +172,17 @@ void RelayDaemon::reload() {
     relay::Config before = config_;
     try {
         if (!options_.file.empty()) config_ = relay::read_config(options_.file);
+        read_drain(config_);
         apply(false);
         log_.info("configuration reloaded", {{"file", options_.file.string()}});
+        const std::lock_guard lock(trouble_mutex_);
+        reload_trouble_.clear();
     } catch (const Error& error) {
         config_ = std::move(before);
         log_.error("configuration not reloaded, the old one stays",
                    {{"reason", error.what()}, {"hint", error.hint()}});
+        const std::lock_guard lock(trouble_mutex_);
+        reload_trouble_ = error.what();
     }
 }
 
@@ -174,6 +196,7 @@ void RelayDaemon::follow_secrets() {
 
 void RelayDaemon::apply(bool first) {
     std::vector<Settings> wanted = config_.pipelines;
+    std::map<std::string, std::string> left_out;
     for (auto& settings : catalog_) {
         try {
             make(settings);
@@ -181,7 +204,12 @@ void RelayDaemon::apply(bool first) {
         } catch (const Error& error) {  // one pipeline that cannot be does not stop the others
             log_.error("pipeline of the catalog is left out",
                        {{"reason", error.what()}, {"hint", error.hint()}});
+            left_out[settings.name()] = error.what();
         }
+    }
+    {
+        const std::lock_guard lock(trouble_mutex_);
+        left_out_ = std::move(left_out);
     }
     supervisor_->apply(wanted);
     if (first && wanted.empty())
@@ -190,7 +218,11 @@ void RelayDaemon::apply(bool first) {
 }
 
 std::string RelayDaemon::metrics() {
-    server::MetricsInput input{supervisor_->status(), failures_.all(), {}, true};
+    server::MetricsInput input{supervisor_->status(), failures_.all(), {}, true, false};
+    {
+        const std::lock_guard lock(trouble_mutex_);
+        input.configuration_good = reload_trouble_.empty() && left_out_.empty();
+    }
     try {
         input.groups = database_->groups(1s);
     } catch (const Error&) {
@@ -202,6 +234,14 @@ std::string RelayDaemon::metrics() {
 server::Answer RelayDaemon::ready() {
     std::string reasons = database_->trouble();
     if (!reasons.empty()) reasons = "database: " + reasons;
+    {
+        const std::lock_guard lock(trouble_mutex_);
+        const auto add = [&reasons](const std::string& words) {
+            reasons += (reasons.empty() ? "" : "\n") + words;
+        };
+        if (!reload_trouble_.empty()) add("configuration not reloaded: " + reload_trouble_);
+        for (const auto& [name, why] : left_out_) add(name + " is left out: " + why);
+    }
     for (const auto& status : supervisor_->status()) {
         const bool good = status.state == PipelineState::running || status.state == PipelineState::standby;
         if (good && status.trouble.empty()) continue;

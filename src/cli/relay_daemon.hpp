@@ -18,13 +18,16 @@ namespace baton::cli {
 
 struct DaemonOptions {
     std::string db;
-    std::filesystem::path file;  // empty: only the catalog
+    std::filesystem::path file;  // or a folder; empty: only the catalog
     std::string listen;          // empty: as the file says, or nowhere
     std::string log_format;      // empty: as the file says
 };
 
-// Settle what the file and the command line say about the log.
+// Settle what the file and the command line say about the log, the draining and the endpoints. Each throws
+// SettingsError.
 Log make_log(const relay::Config& config, const std::string& format);
+std::chrono::milliseconds read_drain(const relay::Config& config);
+std::string read_listen(const relay::Config& config, const std::string& given);
 
 class RelayDaemon {
   public:
@@ -53,7 +56,14 @@ class RelayDaemon {
     server::FailureCounts failures_;
     std::unique_ptr<relay::Supervisor> supervisor_;
     std::vector<relay::Settings> catalog_;
-    std::optional<std::filesystem::file_time_type> file_time_;
+    // What is known of the files without reading them. The time alone is too coarse: a file may be read
+    // between being emptied and being written.
+    using FileMarks =
+        std::map<std::filesystem::path, std::pair<std::filesystem::file_time_type, std::uintmax_t>>;
+    std::optional<FileMarks> file_marks_;
+    mutable std::mutex trouble_mutex_;             // guards what follows
+    std::string reload_trouble_;                   // why the last reload failed; empty when it did not
+    std::map<std::string, std::string> left_out_;  // pipelines of the catalog that cannot be, and why
     std::chrono::milliseconds longest_drain_{0};
     std::chrono::steady_clock::time_point secrets_seen_at_{};
     std::unique_ptr<DatabaseWatch> database_;

@@ -25,8 +25,9 @@ std::string trimmed(std::string text) {
 void drop_notice(void*, const PGresult*) {}
 
 void pass_notice(void* receiver, const PGresult* result) {
+    const std::string hint = field(result, PG_DIAG_MESSAGE_HINT);
     (*static_cast<std::function<void(const std::string&)>*>(receiver))(
-        field(result, PG_DIAG_MESSAGE_PRIMARY));
+        field(result, PG_DIAG_MESSAGE_PRIMARY) + (hint.empty() ? "" : "\nhint: " + hint));
 }
 
 std::vector<const char*> pointers(const Params& params) {

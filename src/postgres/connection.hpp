@@ -90,7 +90,7 @@ class Connection {
     // Ask the server to cancel what runs on this connection. May be called from another thread.
     void cancel_running();
 
-    // Collect notices instead of dropping them.
+    // Collect notices instead of dropping them; a hint stands behind the message.
     void on_notice(std::function<void(const std::string&)> receiver);
 
     bool in_transaction() const { return PQtransactionStatus(handle_.get()) != PQTRANS_IDLE; }

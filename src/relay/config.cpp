@@ -10,6 +10,8 @@
 #include <set>
 #include <sstream>
 
+namespace fs = std::filesystem;
+
 namespace baton::relay {
 
 namespace {
@@ -30,6 +32,7 @@ void read_table(const toml::table& table, const std::string& prefix, const std::
         const std::string key = prefix + std::string(name.str());
         const std::string place = place_of(node, file);
         if (const auto* below = node.as_table()) {
+            settings.stand_at(place, key);
             read_table(*below, key + ".", file, settings);
         } else if (const auto* text = node.as_string()) {
             settings.set(key, text->get(), place);
@@ -68,6 +71,7 @@ void read_pipelines(const toml::node& node, const std::string& file, Config& con
         if (!names.insert(*name).second)
             refuse(*(*table)["name"].node(), file, "there is another pipeline \"" + *name + "\"");
         Settings settings("pipeline " + *name);
+        settings.stand_at(place_of(item, file));
         read_table(*table, "", file, settings);
         config.pipelines.push_back(std::move(settings));
     }
@@ -122,17 +126,72 @@ Config parse_config(std::string_view text, const std::string& name) {
         if (settings == nullptr || !node.is_table())
             refuse(node, name, table + " is not known here",
                    "the tables are [relay], [log], [server] and [[pipeline]]");
+        settings->stand_at(place_of(node, name));
         read_table(*node.as_table(), "", name, *settings);
     }
     return config;
 }
 
-Config read_config(const std::filesystem::path& file) {
+namespace {
+
+Config read_file(const fs::path& file) {
     std::ifstream input(file);
     if (!input) throw SettingsError("cannot read " + file.string(), "name the relay's file with --config");
     std::ostringstream text;
     text << input.rdbuf();
     return parse_config(text.str(), file.string());
+}
+
+// Editors keep locks and copies beside a file, under names that begin with a dot.
+bool is_config(const fs::directory_entry& entry) {
+    const fs::path name = entry.path().filename();
+    return name.extension() == ".toml" && !name.string().starts_with('.') && !entry.is_directory();
+}
+
+// Take a table of the relay's own from the file that has it.
+void take_table(Settings& into, Settings& from) {
+    if (from.place().empty()) return;
+    if (!into.place().empty())
+        throw SettingsError(from.place() + ": [" + from.name() + "] is at " + into.place() + " already",
+                            "write that table in one of the files");
+    into = std::move(from);
+}
+
+}  // namespace
+
+std::vector<fs::path> config_files(const fs::path& path) {
+    std::error_code none;
+    if (!fs::is_directory(path, none)) return {path};
+    std::vector<fs::path> files;
+    try {
+        for (const auto& entry : fs::directory_iterator(path))
+            if (is_config(entry)) files.push_back(entry.path());
+    } catch (const fs::filesystem_error& error) {
+        throw SettingsError("cannot read the folder " + path.string() + ": " + error.code().message());
+    }
+    std::sort(files.begin(), files.end());
+    return files;
+}
+
+Config read_config(const fs::path& path) {
+    const auto files = config_files(path);
+    if (files.empty())
+        throw SettingsError("the folder " + path.string() + " has no *.toml",
+                            "write the relay's pipelines there, or name a file with --config");
+    Config all;
+    for (const auto& file : files) {
+        Config one = read_file(file);
+        take_table(all.relay, one.relay);
+        take_table(all.log, one.log);
+        take_table(all.server, one.server);
+        for (auto& settings : one.pipelines) {
+            for (const auto& other : all.pipelines)
+                if (other.name() == settings.name())
+                    settings.refuse("name", "is used at " + other.place() + " too", "rename one of them");
+            all.pipelines.push_back(std::move(settings));
+        }
+    }
+    return all;
 }
 
 std::vector<Settings> read_catalog(postgres::Connection& db) {
@@ -141,6 +200,7 @@ std::vector<Settings> read_catalog(postgres::Connection& db) {
     for (int row = 0; row < rows.rows(); ++row) {
         const std::string name = rows.text(row, 0);
         Settings settings("pipeline " + name);
+        settings.stand_at("baton.pipelines");
         settings.set("name", name, "baton.pipelines");
         read_object(nlohmann::json::parse(rows.view(row, 1)), "", "baton.pipelines", settings);
         pipelines.push_back(std::move(settings));

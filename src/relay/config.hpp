@@ -27,9 +27,12 @@ struct Config {
     std::vector<Settings> pipelines;
 };
 
-// Read a file. Throws SettingsError with file and line: no TOML, unknown tables, a pipeline without a name or
-// with one used twice.
-Config read_config(const std::filesystem::path& file);
+// Read a file, or every *.toml of a folder in the order of their names. Throws SettingsError with file and
+// line: no TOML, unknown tables, a pipeline without a name or with one used twice, a table of the relay's own
+// in two files.
+Config read_config(const std::filesystem::path& path);
+// The files that read_config() reads.
+std::vector<std::filesystem::path> config_files(const std::filesystem::path& path);
 // The same from text; `name` stands for the file in messages.
 Config parse_config(std::string_view text, const std::string& name);
 

@@ -70,6 +70,17 @@ void Settings::set(const std::string& key, Value value, const std::string& place
     values_[key] = Entry{std::move(value), place};
 }
 
+void Settings::stand_at(const std::string& place, const std::string& key) {
+    places_[key] = place;
+}
+
+std::string Settings::place_of(const std::string& table) const {
+    const auto found = places_.find(table);
+    if (found != places_.end()) return found->second;
+    const auto own = places_.find("");
+    return own == places_.end() ? "" : own->second;
+}
+
 const Settings::Entry* Settings::find(const std::string& key) const {
     read_.insert(key);
     const auto entry = values_.find(key);
@@ -78,8 +89,9 @@ const Settings::Entry* Settings::find(const std::string& key) const {
 
 void Settings::refuse(const std::string& key, const std::string& why, const std::string& hint) const {
     const auto entry = values_.find(key);
-    const std::string place =
-        entry == values_.end() || entry->second.place.empty() ? "" : entry->second.place + ": ";
+    std::string place = entry == values_.end() ? std::string() : entry->second.place;
+    if (place.empty()) place = this->place();
+    if (!place.empty()) place += ": ";
     throw SettingsError(place + name_ + ": " + key + " " + why, hint);
 }
 
@@ -174,6 +186,9 @@ Settings Settings::below(const std::string& prefix) const {
         read_.insert(key);
         group.values_[key.substr(prefix.size() + 1)] = entry;
     }
+    if (const std::string place = place_of(prefix); !place.empty()) group.stand_at(place);
+    for (const auto& [key, place] : places_)
+        if (key.starts_with(prefix + ".")) group.places_[key.substr(prefix.size() + 1)] = place;
     return group;
 }
 

@@ -34,6 +34,9 @@ class Settings {
 
     // Dotted keys make tables: "kafka.sasl.mechanism".
     void set(const std::string& key, Value value, const std::string& place = {});
+    // Where the group itself begins, or the table below it that `key` names: for messages about what is
+    // missing.
+    void stand_at(const std::string& place, const std::string& key = {});
 
     bool has(const std::string& key) const { return values_.contains(key); }
     // Each throws SettingsError when the key is missing (the forms without a default) or of another kind.
@@ -57,6 +60,8 @@ class Settings {
                              const std::string& hint = {}) const;
 
     const std::string& name() const { return name_; }
+    // Where the group begins; empty when nobody knows.
+    std::string place() const { return place_of({}); }
     // Everything as it is written: secrets are not resolved.
     std::map<std::string, Value> values() const;
     // Everything as it is meant now, with the secrets that are there at this moment. Throws SettingsError
@@ -69,8 +74,10 @@ class Settings {
         std::string place;
     };
     const Entry* find(const std::string& key) const;
+    std::string place_of(const std::string& table) const;
 
     std::string name_;
+    std::map<std::string, std::string> places_;  // of tables; "" is the group itself
     std::map<std::string, Entry> values_;
     mutable std::set<std::string> read_;
 };

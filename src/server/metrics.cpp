@@ -108,7 +108,10 @@ std::string render_metrics(const MetricsInput& input) {
         out += fmt::format("baton_pipeline_state{{pipeline=\"{}\",state=\"{}\"}} 1\n", label(it.name),
                            relay::name_of(it.state));
     head(out, "baton_database_up", "gauge", "1 when the database answered");
-    return out + fmt::format("baton_database_up {}\n", input.database_up ? 1 : 0);
+    out += fmt::format("baton_database_up {}\n", input.database_up ? 1 : 0);
+    head(out, "baton_configuration_good", "gauge",
+         "0 when the last reload failed, or a pipeline of the catalog is left out");
+    return out + fmt::format("baton_configuration_good {}\n", input.configuration_good ? 1 : 0);
 }
 
 }  // namespace baton::server

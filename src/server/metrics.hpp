@@ -38,6 +38,7 @@ struct MetricsInput {
     std::map<std::pair<std::string, std::string>, std::uint64_t> failures;
     std::vector<GroupHealth> groups;
     bool database_up = true;
+    bool configuration_good = true;
 };
 
 std::string render_metrics(const MetricsInput& input);

@@ -23,8 +23,7 @@ void give(httplib::Response& response, const Answer& answer) {
 
 }  // namespace
 
-StatusServer::StatusServer(const std::string& listen, StatusSources sources)
-    : implementation_(std::make_unique<Implementation>()) {
+Address parse_address(const std::string& listen) {
     const auto colon = listen.rfind(':');
     const std::string host = colon == std::string::npos ? "127.0.0.1" : listen.substr(0, colon);
     int port = -1;
@@ -35,10 +34,21 @@ StatusServer::StatusServer(const std::string& listen, StatusSources sources)
     if (port < 0 || port > 65535 || host.empty())
         throw UsageError("\"" + listen + "\" is no address to listen on",
                          "write HOST:PORT, like 127.0.0.1:9187");
+    return {host, port};
+}
+
+StatusServer::StatusServer(const std::string& listen, StatusSources sources)
+    : implementation_(std::make_unique<Implementation>()) {
+    const auto [host, port] = parse_address(listen);
     auto& http = implementation_->http;
     // A connection has a thread as long as it lasts, so it lasts for one answer: nobody keeps others waiting.
     http.new_task_queue = [] { return new httplib::ThreadPool(8); };
     http.set_keep_alive_max_count(1);
+    // The library would share the port with whoever listens there already.
+    http.set_socket_options([](int socket) {
+        const int yes = 1;
+        ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    });
     http.Get("/metrics", [sources](const httplib::Request&, httplib::Response& response) {
         response.set_content(sources.metrics(), "text/plain; version=0.0.4; charset=utf-8");
     });

@@ -22,9 +22,18 @@ struct StatusSources {
     std::function<Answer()> drained;
 };
 
+struct Address {
+    std::string host;
+    int port;
+};
+
+// Read HOST:PORT, or a port of loopback; throws UsageError.
+Address parse_address(const std::string& listen);
+
 class StatusServer {
   public:
-    // `listen` is HOST:PORT; port 0 takes a free one. Throws Error when it cannot listen there.
+    // `listen` is HOST:PORT; port 0 takes a free one. Throws Error when it cannot listen there, also when
+    // another program does.
     StatusServer(const std::string& listen, StatusSources sources);
     ~StatusServer();
 

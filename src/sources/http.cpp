@@ -135,6 +135,11 @@ HttpFeed::HttpFeed(const Options& options, const WebhookCheck& check, const Deco
     server_->set_payload_max_length(options_.max_body);
     server_->set_keep_alive_timeout(2);
     server_->set_tcp_nodelay(true);
+    // The library would share the port with whoever listens there already.
+    server_->set_socket_options([](int socket) {
+        const int yes = 1;
+        ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    });
     const auto take = [this](const httplib::Request& request, httplib::Response& response) {
         handle(request, response);
     };

@@ -324,16 +324,17 @@ void an_inbox_that_is_missing_is_waited_for(SourceFixture& fixture, Cluster& clu
 void check_tells_a_reachable_broker_from_one_that_is_not(SourceFixture& fixture, Cluster& cluster) {
     WayIn way(fixture, cluster);
     const cli::RelayIdentity identity{way.database(), "one"};
-    EXPECT_NO_THROW(cli::check_connections(way.settings(), identity));
+    EXPECT_NO_THROW(cli::check_source(way.settings(), identity));
+    EXPECT_NO_THROW(cli::check_sink(way.settings()));
     if (fixture.knows_missing_places()) {
         auto settings = way.settings();
         for (const auto& [key, value] : fixture.source("not-there", "one"))
             settings.set("source." + key, value);
-        EXPECT_THROW(cli::check_connections(settings, identity), Error);
+        EXPECT_THROW(cli::check_source(settings, identity), Error);
     }
     if (fixture.knows_unreachable()) {
         fixture.proxy().refuse();
-        EXPECT_THROW(cli::check_connections(way.settings(), identity), Error);
+        EXPECT_THROW(cli::check_source(way.settings(), identity), Error);
         fixture.proxy().heal();
     }
     auto settings = way.settings();

@@ -92,6 +92,9 @@ TEST(CommandLine, version_is_printed) {
     const auto ran = run_baton({"version"});
     EXPECT_EQ(ran.exit_code, 0);
     EXPECT_EQ(ran.output, std::string("baton ") + version() + "\n");
+    const auto flag = run_baton({"--version"});
+    EXPECT_EQ(flag.exit_code, 0);
+    EXPECT_EQ(flag.output, ran.output);
 }
 
 TEST(CommandLine, alone_it_prints_what_there_is) {

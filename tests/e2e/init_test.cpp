@@ -108,6 +108,35 @@ TEST(Init, twice_is_the_same_as_once) {
     }
 }
 
+// Roles belong to the whole server, so one is put aside for this test.
+TEST(Init, a_user_who_may_create_no_roles_is_told_what_to_do_and_comes_back) {
+    auto& cluster = shared_cluster(Form::plain);
+    Connection root(cluster.server().url());
+    root.exec("alter role baton_viewer rename to put_aside");
+    const auto url = cluster.empty_database();
+    make_role(cluster, "humble");
+    Connection(url).exec("grant create on database " + Connection(url).value("select current_database()") +
+                         " to humble");
+    const auto first = init(as_user(url, "humble"));
+    EXPECT_EQ(first.exit_code, 0) << first.errors;
+    EXPECT_TRUE(contains(first.errors, "these roles were not created") &&
+                contains(first.errors, "create role baton_viewer nologin;") &&
+                contains(first.errors, "run baton init again"))
+        << first.errors;
+    EXPECT_FALSE(contains(first.errors, "baton_producer")) << first.errors;
+    root.exec("create role baton_viewer nologin");
+    const auto second = init(as_user(url, "humble"));
+    EXPECT_EQ(second.exit_code, 0) << second.errors;
+    EXPECT_TRUE(contains(second.output, "to the new roles baton_viewer")) << second.output;
+    EXPECT_EQ(Connection(url).value("select has_schema_privilege('baton_viewer', 'baton', 'usage') and "
+                                    "has_table_privilege('baton_viewer', 'baton.pipelines', 'select')"),
+              "t");
+    EXPECT_TRUE(contains(init(as_user(url, "humble")).output, "nothing to do"));
+    Connection(url).exec("drop owned by baton_viewer");
+    root.exec("drop role baton_viewer");
+    root.exec("alter role put_aside rename to baton_viewer");
+}
+
 TEST(Init, two_at_once_install_once) {
     const auto url = shared_cluster(Form::plain).empty_database();
     const TemporaryFolder folder;

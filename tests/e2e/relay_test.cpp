@@ -14,6 +14,8 @@
 #include <thread>
 
 #include "base/process.hpp"
+#include "sinks/registry.hpp"
+#include "sources/registry.hpp"
 #include "support/cluster.hpp"
 #include "support/program.hpp"
 
@@ -365,6 +367,124 @@ TEST_P(Relaying, check_validates_and_connects_without_sending) {
     ran = run_baton(words);
     EXPECT_EQ(ran.exit_code, 1);
     EXPECT_NE(ran.errors.find("there is no table \"orders\""), std::string::npos) << ran.errors;
+}
+
+TEST_P(Relaying, a_check_of_the_settings_connects_nowhere_and_finds_everything) {
+    const std::vector<std::string> words{"relay",
+                                         "--db",
+                                         "host=127.0.0.1 port=1",
+                                         "--check=settings",
+                                         "--config",
+                                         (folder / "one.toml").string()};
+    write_config(to_file("a.jsonl"));
+    auto ran = run_baton(words);
+    EXPECT_EQ(ran.exit_code, 0) << ran.errors;
+    EXPECT_EQ(ran.output, "pipeline out: settings ok\n");
+    write_config("type = \"file\"\n",
+                 "[log]\nlevel = \"loud\"\n[relay]\ndrian = \"1s\"\n[server]\nlisten = \"nowhere\"\n"
+                 "[[pipeline]]\nname = \"second\"\n[pipeline.source]\noutbox = \"orders\"\n"
+                 "[pipeline.sink]\ntype = \"kafak\"\n");
+    ran = run_baton(words);
+    EXPECT_EQ(ran.exit_code, 1);
+    for (const auto* finding :
+         {"one.toml:2: log: level is \"loud\"", "one.toml:4: relay: drian is not a setting", "nowhere",
+          "one.toml:12: pipeline second, sink: type is \"kafak\"",
+          "one.toml:18: pipeline out, sink: path is missing"})
+        EXPECT_NE(ran.errors.find(finding), std::string::npos) << finding << "\n" << ran.errors;
+}
+
+TEST_P(Relaying, a_check_finds_a_destination_that_is_not_there) {
+    write_config(to_inbox());
+    const std::vector<std::string> words{"relay",   "--db",     url,
+                                         "--check", "--config", (folder / "one.toml").string()};
+    auto ran = run_baton(words);
+    EXPECT_EQ(ran.exit_code, 1);
+    EXPECT_NE(ran.errors.find("one.toml:6: pipeline out, sink: "), std::string::npos) << ran.errors;
+    EXPECT_NE(ran.errors.find("arrivals"), std::string::npos) << ran.errors;
+    admin.exec("select baton.create_inbox('arrivals')");
+    ran = run_baton(words);
+    EXPECT_EQ(ran.exit_code, 0) << ran.errors;
+}
+
+TEST_P(Relaying, two_relays_do_not_share_a_port) {
+    const std::string listen = "127.0.0.1:" + std::to_string(find_free_port());
+    write_config(to_file("a.jsonl"));
+    auto first = start("one", {"--listen", listen});
+    wait_for_log("one", "endpoints are open");
+    const auto second = run_baton({"relay", "--db", url, "--listen", listen});
+    EXPECT_EQ(second.exit_code, 1);
+    EXPECT_NE(second.errors.find("cannot listen on " + listen), std::string::npos) << second.errors;
+    EXPECT_EQ(first.stop(), 0);
+}
+
+TEST_P(Relaying, a_reload_that_failed_and_a_pipeline_that_cannot_be_show_until_they_are_mended) {
+    const int port = find_free_port();
+    const std::string server = "[server]\nlisten = \"127.0.0.1:" + std::to_string(port) + "\"\n";
+    write_config(to_file("a.jsonl"), server);
+    auto relay = start("one");
+    httplib::Client http("127.0.0.1", port);
+    const auto says = [&http](const char* path, int status, const std::string& words) {
+        const auto answer = http.Get(path);
+        return answer && answer->status == status && answer->body.find(words) != std::string::npos;
+    };
+    wait_until("it is ready", [&] { return says("/readyz", 200, "ok"); });
+    write_config("type = \"nosuch\"\n", server);
+    wait_until("the failed reload shows", [&] { return says("/readyz", 503, "nosuch"); });
+    EXPECT_TRUE(says("/metrics", 200, "\nbaton_configuration_good 0\n"));
+    write_config(to_file("b.jsonl"), server);
+    wait_until("it is ready again", [&] { return says("/readyz", 200, "ok"); });
+    EXPECT_TRUE(says("/metrics", 200, "\nbaton_configuration_good 1\n"));
+    admin.exec(
+        "select baton.set_pipeline('odd', '{\"source\": {\"outbox\": \"orders\"}, \"sink\": "
+        "{\"type\": \"file\"}}')");
+    wait_until("the pipeline that is left out shows", [&] { return says("/readyz", 503, "odd"); });
+    admin.exec("select baton.delete_pipeline('odd')");
+    wait_until("it is ready once more", [&] { return says("/readyz", 200, "ok"); });
+    EXPECT_EQ(relay.stop(), 0);
+}
+
+TEST_P(Relaying, a_folder_of_files_is_read_as_one_and_an_empty_folder_is_refused) {
+    std::filesystem::create_directory(folder / "conf");
+    const std::vector<std::string> words{"relay", "--db", url, "--config", (folder / "conf").string()};
+    auto ran = run_baton(words);
+    EXPECT_EQ(ran.exit_code, 1);
+    EXPECT_NE(ran.errors.find("has no *.toml"), std::string::npos) << ran.errors;
+    const auto pipeline = [this](const std::string& name) {
+        return "[[pipeline]]\nname = \"" + name +
+               "\"\n[pipeline.source]\noutbox = \"orders\"\n[pipeline.sink]\n" + to_file(name + ".jsonl");
+    };
+    std::ofstream(folder / "conf/b.toml") << pipeline("b");
+    std::ofstream(folder / "conf/a.toml") << "[relay]\ndrain = \"5s\"\n" << pipeline("a");
+    std::filesystem::create_symlink("somebody@somewhere.1", folder / "conf/.#a.toml");  // an editor's lock
+    publish(1, 3);
+    auto relay = start_baton(words, folder / "conf.out", folder / "conf.log");
+    wait_for_numbers("a.jsonl", 3);
+    wait_for_numbers("b.jsonl", 3);
+    std::ofstream(folder / "conf/c.toml") << pipeline("c");
+    wait_for_numbers("c.jsonl", 3);
+    EXPECT_EQ(relay.stop(), 0);
+    std::ofstream(folder / "conf/d.toml") << "[relay]\ndrain = \"6s\"\n" << pipeline("a");
+    ran = run_baton(words);
+    EXPECT_EQ(ran.exit_code, 1);
+    EXPECT_NE(ran.errors.find("d.toml:1: [relay] is at "), std::string::npos) << ran.errors;
+    std::ofstream(folder / "conf/d.toml") << pipeline("a");
+    ran = run_baton(words);
+    EXPECT_NE(ran.errors.find("d.toml:2: pipeline a: name is used at "), std::string::npos) << ran.errors;
+}
+
+TEST_P(Relaying, the_catalog_knows_the_same_sources_and_sinks_as_the_relay) {
+    std::vector<std::string> known;
+    for (const auto& [name, make] : sinks::registry()) known.push_back(name);
+    EXPECT_EQ(admin.value("select array(select unnest(baton_internal.known_sinks()) order by 1) = $1::text[]",
+                          {postgres::array_literal(known)}),
+              "t");
+    known = {"outbox", "postgres"};
+    for (const auto& [name, make] : sources::registry()) known.push_back(name);
+    std::sort(known.begin(), known.end());
+    EXPECT_EQ(
+        admin.value("select array(select unnest(baton_internal.known_sources()) order by 1) = $1::text[]",
+                    {postgres::array_literal(known)}),
+        "t");
 }
 
 // The extension's worker runs the jobs where it is loaded; anywhere else a relay does, and only one of

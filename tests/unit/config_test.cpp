@@ -110,7 +110,9 @@ TEST(Config, mistakes_are_named_with_file_line_and_key) {
               "relay.toml:8: pipeline a: sinks.type is not a setting known here (check its spelling and its "
               "table)");
     EXPECT_EQ(complaint("[[pipeline]]\nname = \"a\"\n[pipeline.source]\n[pipeline.sink]\ntype = \"null\"\n"),
-              "pipeline a, source: outbox is missing");
+              "relay.toml:3: pipeline a, source: outbox is missing");
+    EXPECT_EQ(complaint("[[pipeline]]\nname = \"a\"\n[pipeline.source]\noutbox = \"o\"\n"),
+              "relay.toml:1: pipeline a, sink: type is missing");
     EXPECT_EQ(complaint(smallest + "[pipeline.source]\nlease = \"1s\"\n").substr(0, 13), "relay.toml:7:");
     EXPECT_EQ(complaint("[[pipeline]]\nname = \"a\"\n[pipeline.source]\noutbox = \"o\"\nlease = "
                         "\"10ms\"\n[pipeline.sink]\ntype = \"null\"\n"),

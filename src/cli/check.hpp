@@ -1,0 +1,17 @@
+#pragma once
+// `baton relay --check`: could a relay run with these settings? Three steps, and everything that is found is
+// told with its place:
+//
+//   settings      the file alone; connects nowhere
+//   database      what the pipelines read from, and the pipelines of the catalog
+//   destinations  each pipeline's broker or server, and whether what it writes to is there
+
+#include "cli/relay_daemon.hpp"
+#include "cli/target.hpp"
+
+namespace baton::cli {
+
+// Check all, or the settings alone. Returns the exit code.
+int check_relay(const Target& target, const DaemonOptions& options, bool settings_only);
+
+}  // namespace baton::cli
