@@ -41,7 +41,7 @@ $$;
 comment on function baton_internal.maintain_common() is 'forgets expired idempotency keys and looks after silent consumers';
 
 -- Choose the outbox whose turn it is in the round that began then, and note that it had its turn: one that hangs goes last in the next
--- round. Null when there is none. One that is being dropped, altered or restored is left alone.
+-- round. Null when there is none. One that is being dropped, altered or restored is left alone, unless it was asked for by name.
 create function baton_internal.choose_outbox(round_began timestamptz, relation regclass)
 returns int
 language sql
@@ -49,9 +49,10 @@ as $$
     update baton.outboxes o set maintained_at = clock_timestamp()
      where o.outbox_id = (
         select x.outbox_id from baton.outboxes x
-         where (x.maintained_at is null or x.maintained_at < round_began) and ($2 is null or x.relation = $2)
+         where $2 is null and (x.maintained_at is null or x.maintained_at < round_began)
            and exists (select from pg_catalog.pg_class c where c.oid = x.relation) and baton_internal.is_complete(x.relation)
          order by x.maintained_at nulls first, x.outbox_id limit 1 for no key update skip locked)
+        or o.relation = $2 and baton_internal.is_complete(o.relation)
     returning o.outbox_id
 $$;
 comment on function baton_internal.choose_outbox(timestamptz, regclass) is 'the outbox whose turn it is';
@@ -118,6 +119,7 @@ as $$
 declare
     tries constant int := coalesce((resume ->> 'tries')::int, 0);
     phase constant text := resume ->> 'phase';
+    most_tries constant int := 5;
     outbox baton.outboxes;
     next_phase text;
 begin
@@ -128,6 +130,8 @@ begin
         return jsonb_build_object('round', clock_timestamp(), 'phase', 'common');
     elsif phase = 'common' then
         return resume || jsonb_build_object('phase', case when baton_internal.maintain_common() then 'common' else 'choose' end);
+    elsif phase = 'choose' and relation is not null and resume ? 'outbox' then
+        return null;
     elsif phase = 'choose' then
         return resume || jsonb_build_object('phase', 'extend', 'tries', 0, 'outbox', c.chosen)
           from baton_internal.choose_outbox((resume ->> 'round')::timestamptz, relation) c (chosen) where c.chosen is not null;
@@ -143,6 +147,8 @@ begin
         exception when others then
             perform baton_internal.note_trouble(outbox, sqlstate || ': ' || sqlerrm);
         end;
+    elsif tries < most_tries and exists (select from baton.outboxes o where o.outbox_id = (resume ->> 'outbox')::int) then
+        return resume || jsonb_build_object('tries', tries + 1);  -- somebody else maintains or alters it just now
     end if;
     return resume || jsonb_build_object('phase', coalesce(next_phase, 'choose'),
         'tries', case when phase = 'detach' and next_phase in ('detach', 'copy') then tries + 1 when phase = 'copy' then tries else 0 end);

@@ -30,7 +30,7 @@ constexpr const char* consumers[] = {"ann", "ben", "cleo"};
 class Story {
   public:
     Story(Cluster& cluster, unsigned seed)
-        : cluster_(cluster), url_(cluster.fresh_database()), random_(seed), seed_(seed) {
+        : cluster_(cluster), url_(cluster.quiet_database()), random_(seed), seed_(seed) {
         admin_ = std::make_unique<Connection>(url_);
         admin_->exec(
             "select baton.create_outbox('events', partition_interval => '1 ms', retention => '0 s'); "

@@ -15,7 +15,7 @@ namespace {
 
 class OutboxAlerts : public testing::TestWithParam<Form> {
   protected:
-    OutboxAlerts() : url_(shared_cluster(GetParam()).fresh_database()), db_(url_), listener_(url_) {
+    OutboxAlerts() : url_(shared_cluster(GetParam()).quiet_database()), db_(url_), listener_(url_) {
         db_.exec(
             "select baton.create_outbox('events'); select baton.create_consumer_group('g', 'events', "
             "'earliest'); "

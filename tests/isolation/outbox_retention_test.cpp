@@ -17,7 +17,7 @@ class OutboxRetention : public testing::TestWithParam<Form> {};
 
 // A database with an outbox whose partitions are left at once and kept for no time.
 std::string database_with_hasty_outbox(Cluster& cluster) {
-    const auto url = cluster.fresh_database();
+    const auto url = cluster.quiet_database();
     Connection(url).exec(
         "select baton.create_outbox('events', partition_interval => '1 microsecond', retention => '0')");
     return url;
@@ -229,6 +229,7 @@ TEST_P(OutboxRetention, a_statement_that_outlives_many_partitions_publishes_all_
 TEST_P(OutboxRetention, every_committed_event_reaches_every_group_while_partitions_come_and_go) {
     const auto url = database_with_hasty_outbox(shared_cluster(GetParam()));
     Connection db(url);
+    db.exec("update baton.jobs set enabled = true");  // the scheduler joins in
     db.exec(
         "select baton.create_consumer_group('alone', 'events', 'earliest'), "
         "baton.create_consumer_group('team', 'events', 'earliest', max_attempts => 1000000, "
@@ -400,6 +401,24 @@ TEST_P(OutboxRetention, maintenance_waits_for_nobody_and_nobody_who_publishes_wa
     });
     EXPECT_EQ(db.value("select count(*) from baton_internal.parked where event is null"), "0");
     EXPECT_EQ(db.value("select deadlocks from pg_stat_database where datname = current_database()"), "0");
+}
+
+TEST_P(OutboxRetention, two_who_maintain_at_once_wait_for_each_other_and_both_go_on) {
+    const auto url = database_with_hasty_outbox(shared_cluster(GetParam()));
+    Connection db(url), other(url);
+    db.exec("insert into events (event_type) values ('e')");
+    std::string resume;
+    do {
+        resume = step(db, resume);
+        ASSERT_FALSE(resume.empty());
+    } while (resume.find("\"rotate\"") == std::string::npos);
+    other.exec("begin; update baton.outboxes set maintained_at = clock_timestamp()");
+    resume = step(db, resume);
+    EXPECT_NE(resume.find("\"rotate\""), std::string::npos) << resume;
+    other.exec("commit");
+    while (!resume.empty()) resume = step(db, resume);
+    EXPECT_EQ(partitions_in(db, "left"), "0") << "the log has moved on, and what it left is gone";
+    EXPECT_EQ(db.value("select count(*) from events"), "0");
 }
 
 TEST_P(OutboxRetention, a_consumer_that_holds_its_own_row_does_not_stop_maintenance) {

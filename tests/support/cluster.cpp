@@ -114,6 +114,12 @@ std::string Cluster::fresh_database() {
     return url;
 }
 
+std::string Cluster::quiet_database() {
+    const auto url = fresh_database();
+    Connection(url).exec("update baton.jobs set enabled = false");  // waits for a step that is under way
+    return url;
+}
+
 std::string Cluster::empty_database() {
     static std::atomic<int> counter{0};
     const std::string name = "e" + std::to_string(::getpid()) + "_" + std::to_string(++counter);

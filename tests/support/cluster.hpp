@@ -39,6 +39,8 @@ class Cluster {
     // A new database with baton in it; returns its connection string. In the plain form it is installed and
     // owned by `installer`, who is no superuser.
     std::string fresh_database();
+    // The same with the scheduler's jobs switched off: nobody but the test maintains anything.
+    std::string quiet_database();
     // The same without baton.
     std::string empty_database();
 
