@@ -19,50 +19,61 @@ using namespace baton::test;
 
 namespace {
 
-class Ordered : public testing::TestWithParam<Form> {
+// The way from the outbox into the inbox: which broker, and which form the database has.
+struct Way {
+    const char* broker;
+    Form form;
+};
+
+class Ordered : public testing::TestWithParam<Way> {
   protected:
     static constexpr int aggregates = 6;
     static constexpr int events = 600;
 
     void SetUp() override {
-        redis.start();
         admin.exec("select baton.create_outbox('moves')");
         admin.exec("select baton.create_inbox('work', max_retries => 1000)");
         admin.exec("select baton.enable_inbox_ordering('work')");
         admin.exec("select baton.alter_inbox('work', backoff_base => '0', backoff_cap => '0')");
         admin.exec(
             "create table effects (place bigserial primary key, event_id text, aggregate text, number int)");
-        write_text(folder / "relay.toml", R"(
-[[pipeline]]
-name = "out"
-[pipeline.source]
-outbox = "moves"
-lease = "3s"
-[pipeline.sink]
-type = "redis"
-url = "${env:REDIS_URL}"
-stream = "moves"
+        const bool kafka = GetParam().broker == std::string("kafka");
+        const std::string place = kafka ? start_kafka() : start_redis();
+        const std::string reader = kafka ? "properties = { \"session.timeout.ms\" = \"6000\" }\n"
+                                         : "consumer = \"the one reader\"\n";
+        write_text(folder / "relay.toml",
+                   "[[pipeline]]\nname = \"out\"\n"
+                   "[pipeline.source]\noutbox = \"moves\"\nlease = \"3s\"\n"
+                   "[pipeline.sink]\n" +
+                       place +
+                       "[[pipeline]]\nname = \"in\"\n"
+                       "[pipeline.source]\n" +
+                       place + reader +
+                       "[pipeline.sink]\ntype = \"postgres\"\nurl = \"${env:DATABASE_URL}\"\n"
+                       "inbox = \"work\"\n");
+    }
 
-[[pipeline]]
-name = "in"
-[pipeline.source]
-type = "redis"
-url = "${env:REDIS_URL}"
-stream = "moves"
-consumer = "the one reader"
-[pipeline.sink]
-type = "postgres"
-url = "${env:DATABASE_URL}"
-inbox = "work"
-)");
+    // Start the broker; returns the settings that sink and source share.
+    std::string start_redis() {
+        broker = std::make_unique<RedisServer>();
+        broker->start();
+        return "type = \"redis\"\nurl = \"redis://127.0.0.1:" + std::to_string(broker->port()) +
+               "\"\nstream = \"moves\"\n";
+    }
+    std::string start_kafka() {
+        auto server = std::make_unique<KafkaServer>();
+        server->settings = {"auto.create.topics.enable=true", "num.partitions=3"};
+        broker = std::move(server);
+        broker->start();
+        return "type = \"kafka\"\nbrokers = \"127.0.0.1:" + std::to_string(broker->port()) +
+               "\"\ntopic = \"moves\"\n";
     }
 
     Process start_relay() {
         return Process({.argv = {program_file().string(), "relay", "--db", url, "--config",
                                  (folder / "relay.toml").string()},
                         .output = folder / ("relay" + std::to_string(++started) + ".log"),
-                        .environment = {{"DATABASE_URL", url},
-                                        {"REDIS_URL", "redis://127.0.0.1:" + std::to_string(redis.port())}},
+                        .environment = {{"DATABASE_URL", url}},
                         .dies_with_us = true});
     }
 
@@ -111,18 +122,22 @@ inbox = "work"
     int effects() { return std::stoi(admin.value("select count(*) from effects")); }
 
     TemporaryFolder folder;
-    RedisServer redis;
+    std::unique_ptr<Broker> broker;
     int started = 0;
     int published = 0;
     std::atomic<bool> finished = false;
-    std::string url = shared_cluster(GetParam()).fresh_database();
+    std::string url = shared_cluster(GetParam().form).fresh_database();
     Connection admin{url};
 };
 
 }  // namespace
 
-INSTANTIATE_TEST_SUITE_P(Forms, Ordered, testing::Values(Form::extension, Form::plain),
-                         [](const auto& test) { return std::string(name_of(test.param)); });
+INSTANTIATE_TEST_SUITE_P(Ways, Ordered,
+                         testing::Values(Way{"redis", Form::extension}, Way{"redis", Form::plain},
+                                         Way{"kafka", Form::extension}),
+                         [](const auto& test) {
+                             return std::string(test.param.broker) + "_" + name_of(test.param.form);
+                         });
 
 TEST_P(Ordered, events_of_an_aggregate_have_their_effects_in_the_order_of_publishing) {
     std::vector<std::future<void>> workers;
