@@ -11,6 +11,7 @@
 BATON_FUNCTION(baton_run_as_owner);
 BATON_FUNCTION(baton_change_as_owner);
 BATON_FUNCTION(baton_acting_role);
+BATON_FUNCTION(baton_is_restricted);
 
 using namespace baton;
 
@@ -143,4 +144,8 @@ extern "C" Datum baton_acting_role(PG_FUNCTION_ARGS) {
             return NameGetDatum(name);
         });
     });
+}
+
+extern "C" Datum baton_is_restricted(PG_FUNCTION_ARGS) {
+    return pg::enter([&]() -> Datum { PG_RETURN_BOOL(InSecurityRestrictedOperation()); });
 }

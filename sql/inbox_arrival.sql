@@ -133,22 +133,16 @@ begin
     if it.layout <> 'managed' then
         return;
     end if;
-    execute format($ddl$
-        create function baton_internal.%1$I() returns trigger language plpgsql
-        security definer set search_path = pg_catalog, pg_temp
-        as $body$
+    perform baton_internal.make_inbox_function(it, 'ordering', advance, 'lets go of aggregates of inbox ' || it.name, format($body$
         begin
             update baton_internal.inbox_sequences s set event_id = null, leased_until = null
-             where s.inbox = %2$s and s.aggregate = %3$s and s.event_id = new.%4$I;
+             where s.inbox = %1$s and s.aggregate = %2$s and s.event_id = new.%3$I;
             return null;
         end
-        $body$ $ddl$, advance, it.id, (baton_internal.inbox_terms(it, 'new.')).aggregate, it.id_column);
-    execute format('revoke all on function baton_internal.%I() from public', advance);
-    execute format('comment on function baton_internal.%I() is %L', advance, 'lets go of aggregates of inbox ' || it.name);
+        $body$, it.id, (baton_internal.inbox_terms(it, 'new.')).aggregate, it.id_column));
     execute format('create trigger %I after update of processed_at on %s for each row when (old.processed_at is null'
                    ' and new.processed_at is not null and new.%I is not null) execute function baton_internal.%I()',
                    'baton_advance_' || it.id, it.relation, it.aggregate_id_column, advance);
-    perform baton_internal.note_inbox_object(it.id, 'ordering', 'function', 'baton_internal', advance);
     perform baton_internal.note_inbox_object(it.id, 'ordering', 'trigger', it.schema_name, 'baton_advance_' || it.id);
 end
 $$;

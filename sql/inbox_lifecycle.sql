@@ -30,6 +30,21 @@ end
 $$;
 comment on function baton_internal.remember_tenant_inbox_keys() is 'keeps the keys of tenants'' messages whose rows are deleted';
 
+-- Make a trigger function for an inbox. Its body is a literal, whatever the names within: a name may hold any quoting of dollars.
+create function baton_internal.make_inbox_function(it baton.inboxes, part text, function_name name, description text, body text)
+returns void
+language plpgsql
+as $$
+begin
+    execute format('create function baton_internal.%I() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as %L',
+                   function_name, body);
+    execute format('revoke all on function baton_internal.%I() from public', function_name);
+    execute format('comment on function baton_internal.%I() is %L', function_name, description);
+    perform baton_internal.note_inbox_object(it.id, part, 'function', 'baton_internal', function_name);
+end
+$$;
+comment on function baton_internal.make_inbox_function(baton.inboxes, text, name, text, text) is 'creates a trigger function of an inbox and notes it';
+
 -- Make the trigger that turns away plain inserts of messages whose row is gone already; receive() looks for itself,
 -- batchwise. The function is written per inbox so that its two lookups are planned once. The first waits for a
 -- deletion that is under way: without it, an insert that comes between the start and the commit of that deletion
@@ -41,30 +56,24 @@ as $$
 declare
     admit name := format('inbox_%s_admit', it.id);
 begin
-    execute format($ddl$
-        create function baton_internal.%1$I() returns trigger language plpgsql
-        security definer set search_path = pg_catalog, pg_temp
-        as $body$
+    perform baton_internal.make_inbox_function(it, 'core', admit, 'turns away messages that inbox ' || it.name || ' has had', format($body$
         begin
-            perform 1 from %2$s t where t.%4$I = %5$s for key share;
+            perform 1 from %1$s t where t.%3$I = %4$s for key share;
             if not found then
-                perform 1 from baton_internal.inbox_keys k where k.inbox = %3$s and k.event_id = %5$s;
+                perform 1 from baton_internal.inbox_keys k where k.inbox = %2$s and k.event_id = %4$s;
                 if found then
                     return null;
                 end if;
             end if;
             return new;
         end
-        $body$ $ddl$, admit, it.relation, it.id, it.id_column, baton_internal.inbox_key_sql(it, 'new.'));
-    execute format('revoke all on function baton_internal.%I() from public', admit);
-    execute format('comment on function baton_internal.%I() is %L', admit, 'turns away messages that inbox ' || it.name || ' has had');
+        $body$, it.relation, it.id, it.id_column, baton_internal.inbox_key_sql(it, 'new.')));
     execute format('create trigger baton_admit before insert on %s for each row'
                    ' when (current_setting(''baton.receiving'', true) is distinct from %L) execute function baton_internal.%I()',
                    it.relation, it.id, admit);
     execute format('create trigger baton_remember after delete on %s referencing old table as gone'
                    ' for each statement execute function baton_internal.%I(%L)', it.relation,
                    case when it.tenancy then 'remember_tenant_inbox_keys' else 'remember_inbox_keys' end, it.id);
-    perform baton_internal.note_inbox_object(it.id, 'core', 'function', 'baton_internal', admit);
     perform baton_internal.note_inbox_object(it.id, 'core', 'trigger', it.schema_name, 'baton_admit');
     perform baton_internal.note_inbox_object(it.id, 'core', 'trigger', it.schema_name, 'baton_remember');
 end

@@ -121,7 +121,9 @@ comment on function baton_internal.settle_inbox_sequences(baton.inboxes, baton_i
     'moves or ends the lease on the messages'' aggregates';
 
 -- Make the trigger that moves an aggregate on when its message is finished, by complete() or by a plain update, and
--- refuses to finish one before its turn.
+-- refuses to finish one before its turn. The function runs as baton's owner. The trigger's condition keeps the columns that it names as they
+-- were at adoption; the id is not among them. The table's owner could give the id another type, and a cast would be the owner's code: so
+-- the id is written by the type's own output.
 create function baton_internal.make_inbox_ordering_trigger(it baton.inboxes)
 returns void
 language plpgsql
@@ -129,42 +131,36 @@ as $$
 declare
     advance name := format('inbox_%s_advance', it.id);
 begin
-    execute format($ddl$
-        create function baton_internal.%1$I() returns trigger language plpgsql
-        security definer set search_path = pg_catalog, pg_temp
-        as $body$
+    perform baton_internal.make_inbox_function(it, 'ordering', advance, 'moves aggregates of inbox ' || it.name || ' on', format($body$
         declare
             last bigint;
         begin
-            insert into baton_internal.inbox_sequences as s (inbox, aggregate, last_sequence) select %2$s, %6$s, 1 where new.%4$I = 1
+            insert into baton_internal.inbox_sequences as s (inbox, aggregate, last_sequence) select %1$s, %5$s, 1 where new.%3$I = 1
             on conflict do nothing;
             if found then
                 return null;
             end if;
-            update baton_internal.inbox_sequences s set last_sequence = new.%4$I, event_id = null, leased_until = null
-             where s.inbox = %2$s and s.aggregate = %6$s and s.last_sequence = new.%4$I - 1;
+            update baton_internal.inbox_sequences s set last_sequence = new.%3$I, event_id = null, leased_until = null
+             where s.inbox = %1$s and s.aggregate = %5$s and s.last_sequence = new.%3$I - 1;
             if found then
                 return null;
             end if;
-            select s.last_sequence into last from baton_internal.inbox_sequences s where s.inbox = %2$s and s.aggregate = %6$s;
-            if new.%4$I > coalesce(last, 0) then
-                raise exception 'message %% of aggregate "%%" cannot be finished before %%', new.%4$I, new.%3$I, coalesce(last, 0) + 1
+            select s.last_sequence into last from baton_internal.inbox_sequences s where s.inbox = %1$s and s.aggregate = %5$s;
+            if new.%3$I > coalesce(last, 0) then
+                raise exception 'message %% of aggregate "%%" cannot be finished before %%', new.%3$I, new.%2$I, coalesce(last, 0) + 1
                     using errcode = 'object_not_in_prerequisite_state', table = tg_table_name,
                           hint = 'finish messages in sequence, or skip with baton.advance_inbox_sequence()';
             end if;
-            delete from baton_internal.inbox_replays r where r.inbox = %2$s and r.event_id = new.%5$I::text;
+            delete from baton_internal.inbox_replays r where r.inbox = %1$s and r.event_id = %4$s;
             update baton_internal.inbox_sequences s set event_id = null, leased_until = null
-             where s.inbox = %2$s and s.aggregate = %6$s and s.event_id = new.%5$I::text;
+             where s.inbox = %1$s and s.aggregate = %5$s and s.event_id = %4$s;
             return null;
         end
-        $body$ $ddl$, advance, it.id, it.aggregate_id_column, it.sequence_column, it.id_column, (baton_internal.inbox_terms(it, 'new.')).aggregate);
-    execute format('revoke all on function baton_internal.%I() from public', advance);
-    execute format('comment on function baton_internal.%I() is %L', advance, 'moves aggregates of inbox ' || it.name || ' on');
+        $body$, it.id, it.aggregate_id_column, it.sequence_column, format('format(''%%s'', new.%I)', it.id_column), (baton_internal.inbox_terms(it, 'new.')).aggregate));
     execute format('create trigger %I after update of %I on %s for each row when (old.%2$I is null and new.%2$I is not null'
                    ' and new.%4$I is not null and new.%5$I is not null%6$s) execute function baton_internal.%7$I()',
                    'baton_advance_' || it.id, it.processed_at_column, it.relation, it.aggregate_id_column, it.sequence_column,
                    baton_internal.inbox_group_condition(it, 'new.'), advance);
-    perform baton_internal.note_inbox_object(it.id, 'ordering', 'function', 'baton_internal', advance);
     perform baton_internal.note_inbox_object(it.id, 'ordering', 'trigger', it.schema_name, 'baton_advance_' || it.id);
 end
 $$;

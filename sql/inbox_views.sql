@@ -1,5 +1,25 @@
 -- The views of an inbox: pending_<inbox>, dlq_<inbox>, stats_<inbox>. They are live, and each reads a partial index.
 
+-- Refuse to show rows of an adopted table to whom its owner does not. A view reads with the rights of baton's owner; this is asked
+-- once, before it reads, as whoever looks.
+create function baton_internal.may_read(relation regclass)
+returns boolean
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if row_security_active(relation) or not has_table_privilege(relation, 'select') then
+        raise exception 'permission denied for table %', relation
+            using errcode = 'insufficient_privilege',
+                  detail = case when row_security_active(relation) then 'row-level security of the table applies to you, and the view would show all rows'
+                                else 'the view shows rows of a table that is not open to you' end,
+                  hint = format('as the table''s owner: grant select on %s to %I', relation, current_user);
+    end if;
+    return true;
+end
+$$;
+comment on function baton_internal.may_read(regclass) is 'raises insufficient_privilege unless the present user may read a whole table';
+
 -- Make a view for an inbox, refusing to replace what is not ours.
 create function baton_internal.make_inbox_view(it baton.inboxes, part text, prefix text, suffix text, description text, query text)
 returns name
@@ -13,6 +33,9 @@ begin
         raise exception 'relation "%" already exists in schema "%"', view_name, it.schema_name
             using errcode = 'duplicate_table',
                   hint = format('inbox "%s" needs this name for its view; rename the other relation or choose another name', it.name);
+    end if;
+    if it.layout <> 'managed' then
+        query := format('select v.* from (%s) v where baton_internal.may_read(%L::regclass)', query, it.relation);
     end if;
     execute format('create view %I.%I as %s', it.schema_name, view_name, query);
     execute format('comment on view %I.%I is %L', it.schema_name, view_name, description);
@@ -90,3 +113,5 @@ begin
 end
 $$;
 comment on function baton_internal.make_inbox_views(baton.inboxes) is 'makes pending_, dlq_ and stats_ views';
+
+select baton_internal.declare_privileges('execute', '{baton_consumer,baton_operator,baton_viewer,baton_relay}', '{may_read}');

@@ -59,3 +59,21 @@ as $$
                       || '_' || left(md5(base), 8) || suffix end)::name
 $$;
 comment on function baton_internal.derived_name(text, text, text) is 'collision-free name of at most 63 bytes for an object derived from another';
+
+-- Name a derived table as nobody else's is named: with a number when the name is taken.
+create function baton_internal.unused_name(schema_name text, base text, suffix text)
+returns name
+language plpgsql stable
+as $$
+declare
+    candidate name := baton_internal.derived_name('', base, suffix);
+    number int := 1;
+begin
+    while to_regclass(format('%I.%I', schema_name, candidate)) is not null or to_regtype(format('%I.%I', schema_name, candidate)) is not null loop
+        number := number + 1;
+        candidate := baton_internal.derived_name('', base, suffix || '_' || number);
+    end loop;
+    return candidate;
+end
+$$;
+comment on function baton_internal.unused_name(text, text, text) is 'name of a derived table that no other relation has';

@@ -39,6 +39,12 @@ create table baton_internal.outbox_partitions (
 );
 comment on table baton_internal.outbox_partitions is 'the partitions of each log, by range of ids';
 
+create table baton_internal.outbox_archives (
+    outbox_id int      primary key references baton.outboxes on delete cascade,
+    relation  regclass not null
+);
+comment on table baton_internal.outbox_archives is 'the archive table of each outbox that has one; a table of that name may be somebody else''s';
+
 -- Transaction ids mean something only within the history that gave them. An era is the stretch of a log written in one
 -- history; a dump restored elsewhere ends it. Within an era that has ended every row is committed.
 create table baton_internal.outbox_eras (
@@ -74,12 +80,35 @@ create table baton.audit_trail (
 );
 comment on table baton.audit_trail is 'who replayed, edited, discarded, sought, forced or dropped what';
 
--- Name the role on whose behalf a function runs, also inside SECURITY DEFINER. Code of a table that baton works on calls
--- as the table's owner, whoever the session belongs to.
-create function baton_internal.caller()
+-- Name the role on whose behalf a function runs, also inside SECURITY DEFINER; null where nobody can tell. Code of a table that baton works
+-- on calls as the table's owner, whoever the session belongs to. Code that the server runs as a table's owner, as ANALYZE does, must not
+-- pass for the session's user, who may be a superuser or the autovacuum.
+create function baton_internal.known_caller()
 returns text
 language sql stable
-as $$ select coalesce(baton_internal.acting_role()::text, case current_setting('role') when 'none' then session_user::text else current_setting('role') end) $$;
+as $$
+    select coalesce(baton_internal.acting_role()::text,
+                    case when baton_internal.is_restricted() then null
+                         when current_setting('role') = 'none' then session_user::text else current_setting('role') end)
+$$;
+comment on function baton_internal.known_caller() is 'the role that called, as seen from inside a SECURITY DEFINER function, null where it cannot be told';
+
+-- Name the role on whose behalf a function runs, for a decision about its rights.
+create function baton_internal.caller()
+returns text
+language plpgsql stable
+as $$
+declare
+    known constant text := baton_internal.known_caller();
+begin
+    if known is null then
+        raise exception 'baton cannot tell who calls in a security-restricted operation'
+            using errcode = 'insufficient_privilege', detail = 'the server runs code of a table, such as a function of an index, within another statement',
+                  hint = 'call baton from a statement of your own';
+    end if;
+    return known;
+end
+$$;
 comment on function baton_internal.caller() is 'the role that called, as seen from inside a SECURITY DEFINER function';
 
 -- Refuse a caller who may not make tables and views in a schema.
@@ -101,7 +130,7 @@ comment on function baton_internal.check_schema_create(text) is 'raises insuffic
 create function baton_internal.record_action(action text, object text, details jsonb default '{}')
 returns void
 language sql
-as $$ insert into baton.audit_trail (actor, action, object, details) values (baton_internal.caller(), $1, $2, $3) $$;
+as $$ insert into baton.audit_trail (actor, action, object, details) values (coalesce(baton_internal.known_caller(), 'unknown'), $1, $2, $3) $$;
 comment on function baton_internal.record_action(text, text, jsonb) is 'appends to the audit trail';
 
 -- Resolve a user's name for a table by the caller's search path. Runs with the caller's rights and path, so that

@@ -155,7 +155,7 @@ begin
     select coalesce(max(p.end_id), 1) into first from baton_internal.outbox_partitions p where p.outbox_id = outbox.outbox_id;
     select n.nspname as schema_name, c.relname as table_name into place
       from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace where c.oid = outbox.relation;
-    partition_name := format('%I.%I', place.schema_name, baton_internal.derived_name(place.table_name, '_p' || first / width + 1));
+    partition_name := format('%I.%I', place.schema_name, baton_internal.unused_name(place.schema_name, place.table_name, '_p' || first / width + 1));
     execute format('create table %s (like %s including all excluding identity)', partition_name, outbox.relation);
     perform baton_internal.make_append_only(partition_name::regclass, outbox.outbox_id);
     execute format('alter table %s attach partition %s for values from (%s) to (%s)',
@@ -275,7 +275,13 @@ as $$
 declare
     outbox baton.outboxes := baton_internal.find_outbox(relation);
     groups text;
-    archive regclass := baton_internal.archive_of(outbox);
+    -- What hangs on the log goes with it: the archive, and partitions that have left the log and are not dropped yet.
+    apart constant regclass[] := array(
+        select p.relation from baton_internal.outbox_partitions p join pg_class c on c.oid = p.relation
+         where p.outbox_id = outbox.outbox_id and p.state = 'detached'
+        union all
+        select baton_internal.archive_of(outbox) where baton_internal.archive_of(outbox) is not null);
+    part regclass;
 begin
     select string_agg(quote_ident(g.group_name), ', ' order by g.group_name) into groups
       from baton.consumer_groups g where g.outbox_id = outbox.outbox_id;
@@ -286,9 +292,9 @@ begin
     end if;
     perform baton_internal.record_action('drop_outbox', relation::text, jsonb_build_object('groups', groups));
     delete from baton.outboxes o where o.outbox_id = outbox.outbox_id;
-    if archive is not null then
-        execute format('drop table %s', archive);
-    end if;
+    foreach part in array apart loop
+        execute format('drop table %s', part);
+    end loop;
     execute format('drop table %s', relation);
     return true;
 end
@@ -300,9 +306,8 @@ create function baton_internal.archive_of(outbox baton.outboxes)
 returns regclass
 language sql stable
 as $$
-    select to_regclass(format('%I.%I', n.nspname, baton_internal.derived_name(c.relname, '_archive')))
-      from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
-     where c.oid = outbox.relation
+    select a.relation from baton_internal.outbox_archives a join pg_catalog.pg_class c on c.oid = a.relation
+     where a.outbox_id = outbox.outbox_id
 $$;
 comment on function baton_internal.archive_of(baton.outboxes) is 'archive table of an outbox';
 

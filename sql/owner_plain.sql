@@ -74,4 +74,24 @@ language sql stable
 as $$ select null::name $$;
 comment on function baton_internal.acting_role() is 'the table owner with whose rights the present statement runs';
 
-select baton_internal.declare_privileges('execute', '{baton_operator,baton_viewer,baton_relay}', '{acting_role}');
+-- Whether the server runs somebody's code within a statement of somebody else: ANALYZE, CREATE INDEX, REFRESH MATERIALIZED VIEW and the
+-- like run the code of a table as the table's owner, while the session is of whoever gave the statement. There the server refuses to close
+-- a cursor; everywhere else it only misses this one.
+create function baton_internal.is_restricted()
+returns boolean
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    execute 'close "baton: a cursor that nobody has"';
+    return false;
+exception
+    when insufficient_privilege then
+        return true;
+    when invalid_cursor_name then
+        return false;
+end
+$$;
+comment on function baton_internal.is_restricted() is 'whether this is a security-restricted operation, in which the session does not tell who calls';
+
+select baton_internal.declare_privileges('execute', '{baton_consumer,baton_operator,baton_viewer,baton_relay}', '{acting_role,is_restricted,known_caller}');

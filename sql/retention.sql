@@ -338,18 +338,23 @@ returns regclass
 language plpgsql
 as $$
 declare
+    archive regclass := baton_internal.archive_of(outbox);
     place record;
 begin
-    if baton_internal.archive_of(outbox) is null then
-        select n.nspname as schema_name, baton_internal.derived_name(c.relname, '_archive') as table_name into place
-          from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace where c.oid = outbox.relation;
-        execute format('create table %I.%I (like %s including defaults) partition by range (id)', place.schema_name, place.table_name, outbox.relation);
-        perform baton_internal.tie_relation(baton_internal.archive_of(outbox));
-        if to_regrole('baton_operator') is not null then
-            execute format('grant select on %I.%I to baton_operator', place.schema_name, place.table_name);
-        end if;
+    if archive is not null then
+        return archive;
     end if;
-    return baton_internal.archive_of(outbox);
+    select n.nspname as schema_name, c.relname as table_name into place
+      from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace where c.oid = outbox.relation;
+    place.table_name := baton_internal.unused_name(place.schema_name, place.table_name, '_archive');
+    execute format('create table %I.%I (like %s including defaults) partition by range (id)', place.schema_name, place.table_name, outbox.relation);
+    archive := format('%I.%I', place.schema_name, place.table_name)::regclass;
+    insert into baton_internal.outbox_archives as a (outbox_id, relation) values (outbox.outbox_id, archive)
+    on conflict (outbox_id) do update set relation = excluded.relation;
+    if to_regrole('baton_operator') is not null then
+        execute format('grant select on %s to baton_operator', archive);
+    end if;
+    return archive;
 end
 $$;
 comment on function baton_internal.ensure_archive(baton.outboxes) is 'archive table of an outbox, made on first use';

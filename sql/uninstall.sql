@@ -11,8 +11,6 @@ declare
     made text;
     it baton.inboxes;
     outbox baton.outboxes;
-    part regclass;
-    parts regclass[];
 begin
     if not pg_has_role(baton_internal.caller(), (select n.nspowner from pg_catalog.pg_namespace n where n.nspname = 'baton'), 'usage') then
         raise exception 'only the owner of baton can take it out of a database' using errcode = 'insufficient_privilege';
@@ -33,14 +31,7 @@ begin
         delete from baton.inboxes i where i.id = it.id;
     end loop;
     for outbox in select o.* from baton.outboxes o join pg_catalog.pg_class c on c.oid = o.relation loop
-        parts := array(select p.relation from baton_internal.outbox_partitions p where p.outbox_id = outbox.outbox_id);
         perform baton_internal.remove_outbox(outbox.relation, true);
-        -- Partitions that had left the log and were not dropped yet.
-        foreach part in array parts loop
-            if exists (select from pg_catalog.pg_class c where c.oid = part) then
-                execute format('drop table %s', part);
-            end if;
-        end loop;
     end loop;
     delete from baton.adopted_outboxes;
     perform baton_internal.record_action('uninstall', current_database(), jsonb_build_object('tables', made));

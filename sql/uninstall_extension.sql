@@ -41,9 +41,6 @@ begin
         end if;
     else
         perform baton_internal.tie_relation(new.relation);
-        if tg_table_name = 'outboxes' then
-            perform baton_internal.tie_relation(baton_internal.archive_of(new));
-        end if;
     end if;
     return null;
 end
@@ -51,6 +48,7 @@ $$;
 comment on function baton_internal.tie_noted() is 'lets what a catalog row names go with the extension';
 
 create trigger tie after insert on baton.outboxes for each row execute function baton_internal.tie_noted();
+create trigger tie after insert or update on baton_internal.outbox_archives for each row execute function baton_internal.tie_noted();
 create trigger tie after insert on baton_internal.outbox_partitions for each row execute function baton_internal.tie_noted();
 create trigger tie after insert on baton.inboxes for each row execute function baton_internal.tie_noted();
 create trigger tie after insert on baton_internal.inbox_objects for each row execute function baton_internal.tie_noted();

@@ -1,0 +1,131 @@
+-- Nobody gets rights from baton by a name, by a table that lies where baton would put one, by a type, or by code that the server runs
+-- within somebody else's statement.
+select no_plan();
+update baton.jobs set enabled = false;
+\ir fixtures/mallory.sql
+select 'viewer_' || current_database() as viewer \gset
+create role :"viewer";
+grant :"viewer" to current_user;
+grant baton_viewer to :"viewer";
+create schema shut;
+
+-- names
+set check_function_bodies = off;
+select lives_ok($$ select baton.create_inbox('"a$body$;create table public.won();select $body$"') $$, 'an inbox may have any name');
+select is(to_regclass('public.won'), null, 'which is not run');
+select is(baton.receive('"a$body$;create table public.won();select $body$"', '1', 't', '{}'), 'new', 'and it works');
+create table named ("i$body$;create table public.won();select $body$" text primary key, event_type text, payload jsonb, aggregate_id text, sequence_num bigint,
+                    error text, retry_count int not null default 0, received_at timestamptz not null default now(), processed_at timestamptz);
+select lives_ok($$ select baton.adopt_inbox('named', id_column => 'i$body$;create table public.won();select $body$'),
+                          baton.enable_inbox_ordering('named', sequence_num_col => 'sequence_num') $$, 'so may a column');
+select is(to_regclass('public.won'), null, 'which is not run either');
+insert into named values ('n1', 't', '{}', 'a', 1), ('n2', 't', '{}', 'a', 2);
+select lives_ok($$ update named set processed_at = now() where aggregate_id = 'a' and sequence_num = 1 $$, 'its messages are finished');
+select throws_ok($$ update named set processed_at = null where sequence_num = 1; update named set processed_at = now(), sequence_num = 3 where sequence_num = 2 $$,
+                 '55000', null, 'in order');
+reset check_function_bodies;
+
+-- tables that lie where baton would put one
+select baton.create_outbox('sold', retention => '0', archive_for => '1 day');
+create table sold_archive (note text);
+create table sold_p3 (note text);
+insert into sold_archive values ('somebody''s');
+select baton.publish('sold', 'gone', '{}');
+call baton.run_maintenance('sold');
+update baton_internal.outbox_partitions set since = since - interval '3 days';
+call baton.run_maintenance('sold');
+update baton_internal.outbox_partitions set since = since - interval '3 hours' where state = 'left';
+call baton.run_maintenance('sold');
+select is((select maintenance_error from baton.outboxes where relation = 'sold'::regclass), null, 'names that are taken do not stop maintenance');
+select is((select array_agg(relation::text order by first_id) from baton_internal.outbox_partitions where state in ('new', 'ahead', 'open')),
+          '{sold_p2,sold_p3_2,sold_p4}', 'a partition gets another name');
+select is((select array_agg(event_type) from sold_archive_2), '{gone}', 'so does the archive');
+select lives_ok($$ select baton.drop_outbox('sold') $$, 'the outbox goes');
+select is((select note from sold_archive), 'somebody''s', 'without what is somebody else''s');
+select is(to_regclass('sold_archive_2'), null, 'with what is baton''s own');
+
+-- a partition that has left the log and is not dropped yet
+select baton.create_outbox('sold', retention => '0');
+select baton.publish('sold', 'gone', '{}');
+call baton.run_maintenance('sold');
+update baton_internal.outbox_partitions set since = since - interval '3 days';
+create function pg_temp.until_release() returns text language plpgsql as $$
+declare
+    step jsonb;
+begin
+    loop
+        step := baton.maintenance_step(step, 'sold');
+        exit when step is null or exists (select from baton_internal.outbox_partitions where state = 'detached');
+    end loop;
+    return (select relation::text from baton_internal.outbox_partitions where state = 'detached');
+end $$;
+select is(pg_temp.until_release(), 'sold_p1', 'a partition is out of the log');
+select lives_ok($$ select baton.drop_outbox('sold') $$, 'when the outbox is dropped');
+select is(to_regclass('sold_p1'), null, 'the partition goes too');
+select lives_ok($$ select baton.create_outbox('sold') $$, 'and the name is free again');
+
+-- code that the server runs as a table's owner within a statement of somebody else
+set role :"mallory";
+create function den.intrude() returns void language plpgsql volatile as $$
+begin
+    perform baton.create_inbox('mine', 'shut');
+    insert into public.sightings values (current_user, 'made an inbox', true);
+exception when others then
+    insert into public.sightings values (current_user, sqlstate, false);
+end $$;
+create function den.by_statistics(x int) returns int language plpgsql immutable as $$ begin perform den.intrude(); return x; end $$;
+select throws_ok($$ select baton.create_inbox('mine', 'shut') $$, '42501', null, 'who may not create in a schema makes no inbox there');
+create table den.measured (x int);
+create index on den.measured (den.by_statistics(x));
+insert into den.measured values (1), (2);
+reset role;
+delete from public.sightings;
+analyze den.measured;
+select is((select array_agg(distinct who || ' ' || via) from public.sightings), array['mallory_' || current_database() || ' 42501'], 'not by ANALYZE of somebody who may, either');
+select is((select count(*)::int from baton.inboxes where schema_name = 'shut'), 0, 'there is none');
+select is(baton.create_inbox('mine', 'shut'), 'shut.mine', 'who may makes one');
+
+\if :as_owner
+-- the type of a column, changed after adoption
+set role :"mallory";
+create table den.box (event_id text primary key, event_type text, payload jsonb, aggregate_id text, sequence_num bigint, error text,
+                      retry_count int not null default 0, received_at timestamptz not null default now(), processed_at timestamptz);
+select baton.adopt_inbox('den.box'), baton.enable_inbox_ordering('den.box', sequence_num_col => 'sequence_num');
+insert into den.box (event_id, event_type, aggregate_id, sequence_num) values ('1', 't', 'a', 1);
+update den.box set processed_at = now();
+set client_min_messages = error;
+alter table den.box drop column event_id cascade;
+reset client_min_messages;
+create type den.disguise as (x text);
+create function den.by_cast(d den.disguise) returns text language plpgsql as $$ begin perform den.grab('cast'); return 'x'; end $$;
+create cast (den.disguise as text) with function den.by_cast(den.disguise) as assignment;
+alter table den.box add column event_id den.disguise;
+update den.box set event_id = row('1')::den.disguise, processed_at = null;
+select lives_ok($$ update den.box set processed_at = now() $$, 'a message is finished again after the type of its id was changed');
+reset role;
+select is((select array_agg(who) from public.sightings where via = 'cast'), null, 'no cast of the table''s owner ran as anybody else');
+\endif
+
+-- views of an adopted table show nothing that its owner does not show
+create table lent (event_id text primary key, event_type text, payload jsonb, error text, retry_count int not null default 0,
+                   received_at timestamptz not null default now(), processed_at timestamptz);
+insert into lent values ('l1', 't', '"secret"');
+select baton.adopt_inbox('lent');
+set role :"viewer";
+select throws_ok($$ select * from pending_lent $$, '42501', null, 'a viewer does not see the rows of an adopted table');
+select throws_ok($$ select * from stats_lent $$, '42501', null, 'nor what is counted of them');
+reset role;
+grant select (event_id) on lent to :"viewer";
+set role :"viewer";
+select throws_ok($$ select event_id from pending_lent $$, '42501', null, 'nor all columns when one was granted');
+reset role;
+grant select on lent to :"viewer";
+set role :"viewer";
+select is((select event_id from pending_lent), 'l1', 'but those that its owner shows');
+reset role;
+alter table lent enable row level security;
+set role :"viewer";
+select throws_ok($$ select * from pending_lent $$, '42501', null, 'unless a policy hides some');
+reset role;
+select is((select event_id from pending_lent), 'l1', 'its owner sees all');
+select * from finish();
