@@ -108,7 +108,7 @@ select is_empty($$select id from baton.claim_adopted('outbox_events', 'w2', leas
 update outbox_events set locked_at = now() - interval '61 seconds' where payload ->> 'n' = '1';
 select results_eq($$select payload ->> 'n', attempt from baton.claim_adopted('outbox_events', 'w2', lease_seconds => 5)$$, $$values ('1', 1)$$, 'then its rows go to whoever asks next');
 select is_empty($$select baton.ack_adopted('outbox_events', '{00000000-0000-7000-8000-000000000001}', 'w1')$$, 'and the one who lost it cannot acknowledge it');
-update outbox_events set locked_by = 'somebody unknown', locked_at = now() - interval '299 seconds' where payload ->> 'n' = '1';
+update outbox_events set locked_by = 'somebody unknown', locked_at = now() - interval '200 seconds' where payload ->> 'n' = '1';
 update outbox_events set locked_by = 'somebody unknown', locked_at = now() - interval '400 seconds' where payload ->> 'n' = '4';
 select is((select affected from baton.run_adopted_maintenance('outbox_events') where action = 'locks_freed'), 1::bigint, 'maintenance frees the locks that are stale');
 select bag_eq($$select payload ->> 'n' as n, locked_by is null as free from outbox_events where payload ->> 'n' in ('1', '4')$$, $$values ('1', false), ('4', true)$$,
