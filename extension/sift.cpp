@@ -9,7 +9,15 @@ using namespace baton;
 
 namespace {
 
-constexpr std::size_t no_limit_is_below = 65536;  // as in judge_event()
+// As in judge_event(), or stricter: what is not below these is judged there.
+constexpr std::size_t no_limit_is_below = 65536;
+constexpr std::size_t every_text_may_have = 500;
+constexpr TimestampTz first_moment = -730119 * USECS_PER_DAY;  // year 1
+constexpr TimestampTz last_moment = 2921938 * USECS_PER_DAY;   // December 9999
+
+constexpr std::array text_columns{"event_type",      "aggregate_type", "aggregate_id",   "topic",
+                                  "partition_key",   "trace_id",       "correlation_id", "causation_id",
+                                  "idempotency_key", "tenant_id"};
 
 // Where the columns are, and the judge: looked up once per statement.
 struct Sieve {
@@ -18,6 +26,10 @@ struct Sieve {
     AttrNumber payload;
     AttrNumber headers;
     AttrNumber idempotency_key;
+    AttrNumber occurred_at;
+    AttrNumber available_at;
+    std::array<AttrNumber, text_columns.size()> texts;
+    bool holds_json;  // as text, which need not be sound
     FmgrInfo judge;
 };
 
@@ -46,6 +58,11 @@ Sieve& sieve_of(FunctionCallInfo fcinfo, TupleDesc shape) {
             made->payload = column(shape, "payload");
             made->headers = column(shape, "headers");
             made->idempotency_key = column(shape, "idempotency_key");
+            made->occurred_at = column(shape, "occurred_at");
+            made->available_at = column(shape, "available_at");
+            for (std::size_t i = 0; i < text_columns.size(); ++i)
+                made->texts[i] = column(shape, text_columns[i]);
+            made->holds_json = SPI_gettypeid(shape, made->payload) == JSONOID;
             self.fn_extra = made;
         });
     return *static_cast<Sieve*>(self.fn_extra);
@@ -65,6 +82,27 @@ std::size_t size_of(const varlena* value) {
     return VARSIZE_ANY(value);
 }
 
+bool is_short(const varlena* text) {
+    return text == nullptr || (!VARATT_IS_EXTERNAL(text) && !VARATT_IS_COMPRESSED(text) &&
+                               VARSIZE_ANY_EXHDR(text) <= every_text_may_have);
+}
+
+// Whether json can for certain be read as jsonb: no escapes, no exponents, and neither numbers nor depth
+// without end.
+bool is_plain_json(const varlena* json) {
+    if (json == nullptr) return true;
+    if (size_of(json) > 8192) return false;
+    const std::string_view text(VARDATA_ANY(json), VARSIZE_ANY_EXHDR(json));
+    char before = ' ';
+    int opened = 0;
+    for (const char c : text) {
+        if (c == '\\' || ((c == 'e' || c == 'E') && before >= '0' && before <= '9')) return false;
+        if (c == '[' || c == '{') ++opened;
+        before = c;
+    }
+    return opened <= 500;
+}
+
 bool is_empty_text(const varlena* value) {
     return value != nullptr && !VARATT_IS_EXTERNAL(value) && VARSIZE_ANY_EXHDR(value) == 0;
 }
@@ -80,13 +118,27 @@ bool is_negative(TupleTableSlot* event, AttrNumber column) {
     return !is_null && DatumGetInt32(value) < 0;
 }
 
+// Whether a time is one that everybody can compute with, or null.
+bool is_usual_time(TupleTableSlot* event, AttrNumber column) {
+    bool is_null = false;
+    const TimestampTz moment = DatumGetTimestampTz(slot_getattr(event, column, &is_null));
+    return is_null || (moment >= first_moment && moment < last_moment);
+}
+
+bool are_short(const Sieve& sieve, TupleTableSlot* event) {
+    return std::ranges::all_of(sieve.texts, [&](AttrNumber text) { return is_short(value_of(event, text)); });
+}
+
 // Whether nothing about an event is worth a closer look.
 bool is_ordinary(const Sieve& sieve, TupleTableSlot* event) {
     const varlena* const headers = value_of(event, sieve.headers);
     return value_of(event, sieve.idempotency_key) == nullptr &&
            !is_empty_text(value_of(event, sieve.event_type)) && !is_negative(event, sieve.schema_version) &&
            (headers == nullptr || is_object(headers)) &&
-           size_of(value_of(event, sieve.payload)) + size_of(headers) <= no_limit_is_below;
+           size_of(value_of(event, sieve.payload)) + size_of(headers) <= no_limit_is_below &&
+           are_short(sieve, event) && is_usual_time(event, sieve.occurred_at) &&
+           is_usual_time(event, sieve.available_at) &&
+           (!sieve.holds_json || is_plain_json(value_of(event, sieve.payload)));
 }
 
 // Hand the whole call over.

@@ -54,6 +54,9 @@ begin
                 then 'a whole number of 0 or more'
             when entry.key in ('base_seconds', 'factor', 'max_seconds', 'jitter') and not (entry.kind = 'number' and entry.plain !~ '^-')
                 then 'a number of 0 or more'
+            when entry.key in ('base_seconds', 'max_seconds') and entry.plain::numeric > 3153600000 then 'no more than 100 years'
+            when entry.key = 'factor' and entry.plain::numeric > 1000 then 'a number up to 1000'
+            when entry.key = 'jitter' and entry.plain::numeric > 1 then 'a number up to 1'
             when entry.key = 'rule' and entry.plain not in ('exceeds', 'reaches') then '"exceeds" or "reaches"'
             when entry.key = 'kind' and entry.plain not in ('none', 'fixed', 'linear', 'exponential')
                 then '"none", "fixed", "linear" or "exponential"'
@@ -63,8 +66,8 @@ begin
             when entry.key in ('table', 'by', 'partition', 'separator') and (entry.kind <> 'string' or entry.plain = '') then 'a text' end;
         if wanted is null and entry.key in ('timeout', 'done_after', 'after', 'drop_after') then
             begin
-                if entry.plain::interval < '0' then
-                    wanted := 'an interval of 0 or more';
+                if entry.plain::interval < '0' or entry.plain::interval > '100 years' then
+                    wanted := 'an interval from 0 to 100 years';
                 end if;
             exception when data_exception then
                 wanted := 'an interval such as "7 days"';

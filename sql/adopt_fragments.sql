@@ -51,7 +51,7 @@ as $$
     select case layout #>> '{backoff,kind}'
         when 'none' then 'interval ''0'''
         when 'fixed' then format('%s * interval ''1 second''', base)
-        when 'linear' then format('least(%s, %s) * interval ''%s seconds''', attempt,
+        when 'linear' then format('least(least(%s, %s) * %s, 3153600000) * interval ''1 second''', attempt,
                                    coalesce((layout #>> '{backoff,max_steps}')::int, 1000000), base)
         else format('least(%s * power(%s::float8, least(%s - 1, 60)), %s) * (1 + %s * (2 * random() - 1)) * interval ''1 second''',
                     base, coalesce((layout #>> '{backoff,factor}')::numeric, 2), attempt,

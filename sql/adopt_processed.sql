@@ -44,6 +44,8 @@ declare
 begin
     if event_id is null or coalesce(consumer_group, '') = '' or keep is null then
         raise exception 'an event''s id and a consumer group are needed' using errcode = 'null_value_not_allowed';
+    elsif keep > interval '100 years' then
+        raise exception 'keep cannot be longer than 100 years, it is %', keep using errcode = 'invalid_parameter_value';
     end if;
     -- members of one group that get the same event wait here for each other
     perform pg_advisory_xact_lock(hashtextextended(relation::oid || '/' || event_id || '/' || consumer_group, 0));

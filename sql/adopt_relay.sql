@@ -141,6 +141,7 @@ begin
     if coalesce(relay, '') = '' or lease is null or lease <= interval '0' then
         raise exception 'an owner needs a name and a lease above zero' using errcode = 'invalid_parameter_value';
     end if;
+    perform baton_internal.check_duration('lease', lease);
     insert into baton_internal.adopted_owners (outbox_id) values (take_adopted.outbox_id) on conflict do nothing;
     select * into at from baton_internal.adopted_owners o where o.outbox_id = take_adopted.outbox_id for update;
     if at.owner <> relay and at.owned_until > clock_timestamp() then

@@ -44,6 +44,7 @@ begin
           or coalesce((options ->> 'retry_limit')::interval, interval '-1') < (options ->> 'retry_base')::interval then
         raise exception 'retry_base must be at least 0 and retry_limit at least retry_base' using errcode = 'invalid_parameter_value';
     end if;
+    perform baton_internal.check_duration('retry_limit', (options ->> 'retry_limit')::interval);
 end
 $$;
 comment on function baton_internal.check_group_options(jsonb) is 'validates the options of create_consumer_group()';

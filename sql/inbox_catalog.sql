@@ -176,6 +176,7 @@ begin
         raise exception 'invalid schedule: "%"', left(schedule, 40)
             using errcode = 'invalid_parameter_value', hint = 'give a positive time such as ''1s'' or ''5 minutes''';
     end if;
+    perform baton_internal.check_duration('schedule', parsed);
     return parsed;
 end
 $$;

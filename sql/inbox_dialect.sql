@@ -33,7 +33,10 @@ comment on type baton_internal.inbox_terms is 'SQL fragments for one inbox''s ta
 create function baton_internal.backoff_delay(base interval, cap interval, jitter float8, attempt int)
 returns interval
 language sql volatile
-as $$ select least(cap, base * power(2, least(greatest(attempt, 1), 31) - 1)) * (1 - jitter * random()) $$;
+as $$
+    select least(extract(epoch from cap)::float8, extract(epoch from base)::float8 * power(2, least(greatest(attempt, 1), 31) - 1))
+           * (1 - jitter * random()) * interval '1 second'
+$$;
 comment on function baton_internal.backoff_delay(interval, interval, float8, int) is 'exponential backoff with jitter';
 
 -- Write the same as SQL, for statements that cannot call baton's functions.
@@ -41,8 +44,8 @@ create function baton_internal.backoff_delay_sql(it baton.inboxes, attempt text)
 returns text
 language sql immutable
 as $$
-    select format('least(interval %L, interval %L * power(2, least(greatest(%s, 1), 31) - 1)) * (1 - %s * random())',
-                  it.backoff_cap, it.backoff_base, attempt, it.backoff_jitter)
+    select format('least(%s::float8, %s::float8 * power(2, least(greatest(%s, 1), 31) - 1)) * (1 - %s * random()) * interval ''1 second''',
+                  extract(epoch from it.backoff_cap), extract(epoch from it.backoff_base), attempt, it.backoff_jitter)
 $$;
 comment on function baton_internal.backoff_delay_sql(baton.inboxes, text) is 'exponential backoff with jitter as SQL';
 

@@ -197,6 +197,9 @@ begin
         raise exception 'retention_hours must be 0 or more, not %', retention_hours
             using errcode = 'invalid_parameter_value', hint = 'null takes the setting inbox_processed_retention_hours';
     end if;
+    if retention_hours > 876000 then
+        perform baton_internal.check_duration('retention_hours', make_interval(days => retention_hours / 24));
+    end if;
 end
 $$;
 comment on function baton_internal.check_inbox_policy(int, int) is 'raises invalid_parameter_value for impossible policies';
@@ -287,6 +290,7 @@ declare
 begin
     perform baton_internal.check_inbox_change(it);
     perform baton_internal.check_inbox_policy(coalesce(alter_inbox.max_retries, it.max_retries), alter_inbox.retention_hours);
+    perform baton_internal.check_duration('backoff_cap', alter_inbox.backoff_cap);
     begin
         update baton.inboxes i
            set max_retries = coalesce(alter_inbox.max_retries, i.max_retries),

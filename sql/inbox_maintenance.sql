@@ -2,6 +2,7 @@
 
 insert into baton.setting_defaults (name, value, kind, description) values
     ('inbox_gap_alert_delay_seconds', '5', 'integer', 'a missing sequence or a stalled aggregate younger than this is not reported yet');
+update baton.setting_defaults set maximum = 31536000 where name = 'inbox_gap_alert_delay_seconds';
 
 create table baton_internal.inbox_dead_letters (
     inbox      int         not null references baton.inboxes on delete cascade,

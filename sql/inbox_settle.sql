@@ -99,7 +99,7 @@ language plpgsql immutable
 as $$
 begin
     if retry_after is not null then
-        it.backoff_base := greatest(retry_after, interval '0');
+        it.backoff_base := least(greatest(retry_after, interval '0'), interval '100 years');
         it.backoff_cap := it.backoff_base;
         it.backoff_jitter := 0;
     end if;

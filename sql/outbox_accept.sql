@@ -56,6 +56,38 @@ end
 $$;
 comment on function baton_internal.check_event_size(int, anyelement, jsonb) is 'raises BT006 when an event is larger than its outbox takes';
 
+-- Refuse an event one of whose texts is too long, and name the text. Keys and ids are indexed, which takes less than 2704 bytes; no other
+-- text is worth more.
+create function baton_internal.refuse_long_text(names text[], texts text[])
+returns void
+language plpgsql immutable
+as $$
+declare
+    long record;
+begin
+    select t.name, octet_length(t.value) as bytes, case t.name when 'tenant_id' then 500 else 2000 end as most into long
+      from unnest(names, texts) as t (name, value)
+     where octet_length(t.value) > case t.name when 'tenant_id' then 500 else 2000 end limit 1;
+    raise exception 'the % of the event is too long: it has % bytes, % are allowed', long.name, long.bytes, long.most
+        using errcode = 'BT006', hint = 'use a shorter one, and keep what is long in the payload';
+end
+$$;
+comment on function baton_internal.refuse_long_text(text[], text[]) is 'raises BT006 for the first text that is too long';
+
+-- Refuse a payload of type json that no consumer could read, because jsonb has no place for a character or a number in it.
+create function baton_internal.check_json_payload(payload text)
+returns void
+language plpgsql immutable
+as $$
+begin
+    perform payload::jsonb;
+exception when data_exception or program_limit_exceeded then
+    raise exception 'the payload cannot be delivered as JSON: %', sqlerrm
+        using errcode = 'invalid_parameter_value', hint = 'json takes the character \u0000, halves of surrogate pairs and numbers of any size, jsonb does not';
+end
+$$;
+comment on function baton_internal.check_json_payload(text) is 'refuses json that is no jsonb';
+
 -- Note an idempotency key; false when it was used within its window.
 create function baton_internal.claim_idempotency_key(outbox_id int, tenant_id text, key text, id bigint)
 returns boolean
@@ -89,6 +121,21 @@ begin
                 using errcode = 'invalid_parameter_value', hint = 'like {"name": "value"}, or null';
         end if;
         new.headers := null;  -- JSON's null is how some mappers say that there are none
+    end if;
+    if greatest(octet_length(new.event_type), octet_length(new.aggregate_type), octet_length(new.aggregate_id), octet_length(new.topic),
+                octet_length(new.partition_key), octet_length(new.trace_id), octet_length(new.correlation_id),
+                octet_length(new.causation_id), octet_length(new.idempotency_key), octet_length(new.tenant_id) * 4) > 2000 then
+        perform baton_internal.refuse_long_text(
+            '{event_type,aggregate_type,aggregate_id,topic,partition_key,trace_id,correlation_id,causation_id,idempotency_key,tenant_id}',
+            array[new.event_type, new.aggregate_type, new.aggregate_id, new.topic, new.partition_key, new.trace_id, new.correlation_id,
+                  new.causation_id, new.idempotency_key, new.tenant_id]);
+    elsif new.occurred_at < '0001-01-01 00:00+00' or greatest(new.occurred_at, new.available_at) >= '9999-12-31 00:00+00'
+          or new.available_at < '0001-01-01 00:00+00' then
+        raise exception 'occurred_at and available_at lie in the years 1 to 9999, not at %',
+            case when new.occurred_at between '0001-01-01 00:00+00' and '9999-12-30 23:59:59+00' then new.available_at else new.occurred_at end
+            using errcode = 'invalid_parameter_value', hint = 'leave available_at out for an event that may go at once';
+    elsif tg_argv[1] = 'json' then
+        perform baton_internal.check_json_payload(new.payload::text);
     end if;
     -- No limit is below 65536.
     if coalesce(pg_column_size(new.payload), 0) + coalesce(pg_column_size(new.headers), 0) > 65536
@@ -130,8 +177,9 @@ returns void
 language plpgsql
 as $$
 begin
-    execute format('create trigger baton_event before insert on %s for each row execute function %s(%L)', outbox.relation,
-                   coalesce(to_regproc('baton_internal.sift_event'), to_regproc('baton_internal.judge_event')), outbox.outbox_id);
+    execute format('create trigger baton_event before insert on %s for each row execute function %s(%L, %L)', outbox.relation,
+                   coalesce(to_regproc('baton_internal.sift_event'), to_regproc('baton_internal.judge_event')), outbox.outbox_id,
+                   outbox.payload_type);
     if outbox.tenancy then
         -- Fires first, by its name: no key of another tenant is looked up. The clause runs with the writer's rights, which decide
         -- whether row-level security holds.

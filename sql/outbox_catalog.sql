@@ -11,7 +11,7 @@ create table baton.outboxes (
     retention          interval,              -- null: the setting outbox_retention_hours
     archive_for        interval,              -- null: what leaves the log is dropped at once
     idempotency_window interval    not null,
-    max_payload_bytes  bigint      check (max_payload_bytes >= 65536),  -- null: the setting outbox_max_payload_bytes
+    max_payload_bytes  bigint      check (max_payload_bytes between 65536 and 128000000),  -- null: the setting outbox_max_payload_bytes
     created_at         timestamptz not null default now(),
     storage_alert_at   timestamptz,
     maintained_at      timestamptz,           -- when maintenance last had a look

@@ -50,13 +50,14 @@ begin
         if (options ->> option)::interval < interval '0' then
             raise exception '% cannot be negative', option using errcode = 'invalid_parameter_value';
         end if;
+        perform baton_internal.check_duration(option, (options ->> option)::interval);
     end loop;
     if (options ->> 'partition_interval')::interval = interval '0' or (options ->> 'partition_bytes')::bigint <= 0 then
         raise exception 'a partition needs some room' using errcode = 'invalid_parameter_value',
             hint = 'give partition_interval or partition_bytes above zero, or null for no limit';
     end if;
-    if (options ->> 'max_payload_bytes')::bigint < 65536 then
-        raise exception 'max_payload_bytes is at least 65536, not %', options ->> 'max_payload_bytes' using errcode = 'invalid_parameter_value',
+    if (options ->> 'max_payload_bytes')::bigint not between 65536 and 128000000 then
+        raise exception 'max_payload_bytes is from 65536 to 128000000, not %', options ->> 'max_payload_bytes' using errcode = 'invalid_parameter_value',
             hint = 'or null for the setting outbox_max_payload_bytes';
     end if;
 end

@@ -8,7 +8,10 @@
 create function baton_internal.retry_delay(retry_base interval, retry_limit interval, attempt int)
 returns interval
 language sql volatile
-as $$ select least(retry_base * 2 ^ least(attempt - 1, 30), retry_limit) * (0.8 + 0.4 * random()) $$;
+as $$
+    select least(extract(epoch from retry_base)::float8 * 2 ^ least(attempt - 1, 30), extract(epoch from retry_limit)::float8)
+           * (0.8 + 0.4 * random()) * interval '1 second'
+$$;
 comment on function baton_internal.retry_delay(interval, interval, int) is 'delay before the next attempt';
 
 -- Copy an event out of the log, so that the log need not keep it.

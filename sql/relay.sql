@@ -216,6 +216,7 @@ begin
     if lease is null or lease <= interval '0' then
         raise exception 'a lease needs a duration above zero' using errcode = 'invalid_parameter_value';
     end if;
+    perform baton_internal.check_duration('lease', lease);
     select * into outbox from baton.outboxes o where o.outbox_id = g.outbox_id;
     perform baton_internal.verify_era(outbox.relation);
     at := baton_internal.lock_position(g.group_id);

@@ -11,7 +11,7 @@
 create table baton.jobs (
     name            text        primary key,
     routine         text        not null,  -- text, because pg_upgrade refuses columns of type regproc
-    every           interval    not null check (every > interval '0'),
+    every           interval    not null check (every > interval '0' and every <= interval '100 years'),
     every_setting   text        references baton.setting_defaults,  -- a setting in seconds that replaces `every`
     enabled         boolean     not null default true,
     next_due        timestamptz not null default '-infinity',

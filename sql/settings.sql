@@ -8,6 +8,7 @@ create table baton.setting_defaults (
     kind        text not null check (kind in ('boolean', 'integer')),
     description text not null,
     minimum     bigint not null default 0,      -- the smallest value of an integer
+    maximum     bigint not null default 1000000000,
     stored_only boolean not null default false  -- no parameter replaces the stored value
 );
 comment on table baton.setting_defaults is 'every setting with its default';
@@ -38,7 +39,25 @@ insert into baton.setting_defaults (name, value, kind, description, stored_only)
     ('inbox_dlq_retention_hours', '0', 'integer', 'how long dead messages are kept, 0 keeps them', true),
     ('inbox_dedup_retention_hours', '720', 'integer', 'how long a processed message is recognised as a duplicate', true);
 
-update baton.setting_defaults set minimum = 65536 where name = 'outbox_max_payload_bytes';
+-- An event is copied as jsonb when it is parked: bytes take twice their number there, and no value of jsonb has more than 268435455.
+update baton.setting_defaults set minimum = 65536, maximum = 128000000 where name = 'outbox_max_payload_bytes';
+
+-- Times end after a hundred years: what is longer leads to moments that no timestamp holds.
+update baton.setting_defaults set maximum = case when name like '%\_hours' then 876000 when name like '%\_days' then 36500 else 31536000 end
+ where name ~ '_(hours|days|seconds)$';
+
+-- Whether a text is a value that a setting can have.
+create function baton_internal.is_setting_value(d baton.setting_defaults, value text)
+returns boolean
+language plpgsql immutable
+as $$
+begin
+    return case d.kind when 'integer' then value::bigint between d.minimum and d.maximum else value::boolean is not null end;
+exception when invalid_text_representation or numeric_value_out_of_range then
+    return false;
+end
+$$;
+comment on function baton_internal.is_setting_value(baton.setting_defaults, text) is 'whether a text is a value of a setting';
 
 create table baton.settings (
     name       text        primary key references baton.setting_defaults,
@@ -48,7 +67,8 @@ create table baton.settings (
 );
 comment on table baton.settings is 'values stored by baton.set_setting()';
 
--- Return a setting's value as text.
+-- Return a setting's value as text. A parameter can be set to anything, for a whole database, too: one that is no value of the setting does
+-- not count, because whoever reads the setting would fail from then on.
 create function baton.setting(name text)
 returns text
 language plpgsql stable security definer
@@ -56,20 +76,35 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     parameter constant text := nullif(current_setting('baton.' || setting.name, true), '');
-    stored text;
-    stored_only boolean;
+    found_one record;
 begin
-    select coalesce(s.value, d.value), d.stored_only into stored, stored_only
+    select d as definition, coalesce(s.value, d.value) as stored, d.stored_only into found_one
       from baton.setting_defaults d left join baton.settings s on s.name = d.name
      where d.name = setting.name;
-    if not found and parameter is null then
-        raise exception 'unknown setting "%"', setting.name
-            using errcode = 'undefined_object', hint = 'see the table baton.setting_defaults';
+    if not found then
+        if parameter is null then
+            raise exception 'unknown setting "%"', setting.name
+                using errcode = 'undefined_object', hint = 'see the table baton.setting_defaults';
+        end if;
+        return parameter;
+    elsif parameter is not null and not found_one.stored_only then
+        if baton_internal.is_setting_value(found_one.definition, parameter) then
+            return parameter;
+        end if;
+        raise warning 'the parameter baton.% does not count: "%" is no value of this setting', setting.name, left(parameter, 100)
+            using hint = 'it takes ' || baton_internal.setting_range(found_one.definition);
     end if;
-    return case when stored_only then stored else coalesce(parameter, stored) end;
+    return found_one.stored;
 end
 $$;
 comment on function baton.setting(text) is 'value of a setting: parameter baton.<name> unless it is stored only, stored value, or default';
+
+-- Say which values a setting takes.
+create function baton_internal.setting_range(d baton.setting_defaults)
+returns text
+language sql immutable
+as $$ select case d.kind when 'integer' then format('a whole number from %s to %s', d.minimum, d.maximum) else 'a boolean' end $$;
+comment on function baton_internal.setting_range(baton.setting_defaults) is 'values of a setting in words';
 
 -- Store a setting's value for this database.
 create function baton.set_setting(name text, value text)
@@ -78,32 +113,37 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    kind text;
-    minimum bigint;
+    d baton.setting_defaults;
 begin
-    select d.kind, d.minimum into kind, minimum from baton.setting_defaults d where d.name = set_setting.name;
+    select x.* into d from baton.setting_defaults x where x.name = set_setting.name;
     if not found then
-        raise exception 'unknown setting "%"', set_setting.name
+        raise exception 'unknown setting "%"', coalesce(set_setting.name, 'null')
             using errcode = 'undefined_object', hint = 'see the table baton.setting_defaults';
+    elsif not coalesce(baton_internal.is_setting_value(d, set_setting.value), false) then
+        raise exception 'setting "%" takes %, not %', set_setting.name, baton_internal.setting_range(d),
+                        coalesce('"' || left(set_setting.value, 100) || '"', 'null')
+            using errcode = 'invalid_parameter_value', hint = format('its default is %s', d.value);
     end if;
-    begin
-        if kind = 'integer' and set_setting.value::bigint < minimum then
-            raise numeric_value_out_of_range;
-        elsif kind = 'boolean' then
-            perform set_setting.value::boolean;
-        end if;
-    exception
-        when invalid_text_representation or numeric_value_out_of_range then
-            raise exception 'setting "%" takes a %, not "%"', set_setting.name,
-                            case kind when 'integer' then 'whole number of ' || minimum || ' or more' else 'boolean' end, set_setting.value
-                using errcode = 'invalid_parameter_value';
-    end;
     insert into baton.settings (name, value) values (set_setting.name, set_setting.value)
     on conflict on constraint settings_pkey
     do update set value = excluded.value, updated_at = now(), updated_by = session_user;
 end
 $$;
 comment on function baton.set_setting(text, text) is 'stores a setting for this database';
+
+-- Refuse a time that is longer than a hundred years.
+create function baton_internal.check_duration(name text, duration interval)
+returns void
+language plpgsql immutable
+as $$
+begin
+    if duration > interval '100 years' then
+        raise exception '% cannot be longer than 100 years, it is %', name, duration
+            using errcode = 'invalid_parameter_value', hint = 'moments that far away are no timestamps any more';
+    end if;
+end
+$$;
+comment on function baton_internal.check_duration(text, interval) is 'refuses what no timestamp could be moved by';
 
 select baton_internal.declare_privileges('execute', '{baton_operator}', '{set_setting,grant_roles}');
 select baton_internal.declare_privileges('execute', '{baton_operator,baton_viewer,baton_relay,baton_consumer,baton_producer}', '{setting}');

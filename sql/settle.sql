@@ -324,7 +324,7 @@ begin
         raise exception 'ids of the failed events are needed' using errcode = 'invalid_parameter_value';
     end if;
     if retry_after is not null then  -- a delay comes with a fifth of jitter, here only upwards
-        g.retry_base := greatest(retry_after, interval '0') * 1.25;
+        g.retry_base := least(greatest(retry_after, interval '0'), interval '100 years') * 1.25;
         g.retry_limit := g.retry_base;
     end if;
     perform baton_internal.lock_position(g.group_id);

@@ -28,7 +28,7 @@ std::size_t memory(const std::string& name) {
 
 class LargeEvents : public testing::TestWithParam<Form> {
   protected:
-    LargeEvents() { admin.exec("select baton.create_outbox('orders', max_payload_bytes => 1000000000)"); }
+    LargeEvents() { admin.exec("select baton.create_outbox('orders', max_payload_bytes => 128000000)"); }
 
     // `bytes` of one letter, which the server stores in a hundredth of that.
     void insert(int bytes, int count, const std::string& available = "null") {
@@ -71,7 +71,7 @@ class LargeEvents : public testing::TestWithParam<Form> {
 
 TEST_P(LargeEvents, one_over_the_limit_is_dead_by_its_id_without_being_loaded_and_the_others_go_on) {
     insert(10, 3);
-    insert(150'000'000, 1);
+    insert(120'000'000, 1);
     insert(10, 3);
     start();
     wait_until_delivered(6);
@@ -90,7 +90,7 @@ TEST_P(LargeEvents, many_that_are_stored_in_little_room_are_read_as_far_as_there
 TEST_P(LargeEvents, parked_ones_are_read_as_far_as_there_is_room_too) {
     insert(10, 100, "now() + interval '1 second'");
     insert(12'000'000, 15, "now() + interval '1 second'");
-    insert(150'000'000, 1, "now() + interval '1 second'");
+    insert(120'000'000, 1, "now() + interval '1 second'");
     insert(10, 100, "now() + interval '1 second'");
     start();
     wait_until_delivered(215);

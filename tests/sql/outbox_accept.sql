@@ -65,8 +65,8 @@ select baton.alter_outbox('texts', reset => '{max_payload_bytes}');
 select is((select state from refusal($s$ insert into texts (event_type, payload) values ('t', repeat('x', 80000)) $s$)), 'BT006', 'and can be given up');
 select baton.create_outbox('small', payload_type => 'text', max_payload_bytes => 65536);
 select is((select state from refusal($s$ insert into small (event_type, payload) values ('t', repeat('x', 65537)) $s$)), 'BT006', 'it can be there from the beginning');
-select row_eq($$ select state, message from refusal($s$ select baton.alter_outbox('small', max_payload_bytes => 65535) $s$) $$, row('22023'::text, 'max_payload_bytes is at least 65536, not 65535'::text), 'no limit is below 65536');
-select row_eq($$ select state, message from refusal($s$ select baton.set_setting('outbox_max_payload_bytes', '65535') $s$) $$, row('22023'::text, 'setting "outbox_max_payload_bytes" takes a whole number of 65536 or more, not "65535"'::text), 'nor as a setting');
+select row_eq($$ select state, message from refusal($s$ select baton.alter_outbox('small', max_payload_bytes => 65535) $s$) $$, row('22023'::text, 'max_payload_bytes is from 65536 to 128000000, not 65535'::text), 'no limit is below 65536');
+select row_eq($$ select state, message from refusal($s$ select baton.set_setting('outbox_max_payload_bytes', '65535') $s$) $$, row('22023'::text, 'setting "outbox_max_payload_bytes" takes a whole number from 65536 to 128000000, not "65535"'::text), 'nor as a setting');
 
 -- tables that are no outboxes
 create table orders (id int, payload jsonb);
