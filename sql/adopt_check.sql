@@ -50,7 +50,7 @@ begin
                  or entry.kind = 'object' and jsonb_typeof(entry.value -> 'column') = 'string' and jsonb_typeof(entry.value -> 'key') = 'string')
                 then 'a column name, or {"column": ..., "key": ...} for a key inside a JSON column'
             when section = 'states' and entry.kind not in ('string', 'number', 'boolean') then 'a text or a number'
-            when entry.key in ('limit', 'months_ahead', 'max_steps') and not (entry.kind = 'number' and entry.plain ~ '^\d{1,6}$')
+            when entry.key in ('limit', 'months_ahead', 'max_steps') and not (entry.kind = 'number' and entry.plain ~ '^[0-9]{1,6}$')
                 then 'a whole number of 0 or more'
             when entry.key in ('base_seconds', 'factor', 'max_seconds', 'jitter') and not (entry.kind = 'number' and entry.plain !~ '^-')
                 then 'a number of 0 or more'

@@ -229,7 +229,7 @@ begin
             hint = 'the partition key '''' stands for all rows';
     end if;
     if outbox.layout #>> '{offsets,partition}' = 'hash' and partition_key <> ''
-       and (partition_key !~ '^\d{1,4}/\d{1,4}$' or split_part(partition_key, '/', 1)::int >= split_part(partition_key, '/', 2)::int) then
+       and (partition_key !~ '^[0-9]{1,4}/[0-9]{1,4}$' or split_part(partition_key, '/', 1)::int >= split_part(partition_key, '/', 2)::int) then
         raise exception 'invalid partition key "%"', left(partition_key, 60) using errcode = 'invalid_parameter_value',
             hint = 'this outbox is partitioned by hash: the first of four parts is 0/4, the last 3/4';
     end if;

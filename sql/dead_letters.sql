@@ -12,7 +12,8 @@ select p.parked_id as id, g.group_name, o.relation::text as outbox, p.id as even
                              or nullif(current_setting('baton.tenant_id', true), '') is null and baton_internal.sees_all_tenants());
 comment on view baton.dead_letters is 'events that were given up, by group';
 
--- Lock the dead letters named; refuses ids that are none.
+-- Lock the dead letters named, and their groups before them: a poll that is under way may be parking events behind a letter, and they
+-- would wait for one that has gone. Refuses ids that are none.
 create function baton_internal.take_dead_letters(ids bigint[])
 returns setof baton_internal.parked
 language plpgsql
@@ -20,10 +21,12 @@ as $$
 declare
     stray bigint;
 begin
-    if ids is null or cardinality(ids) = 0 then
+    if ids is null or cardinality(ids) = 0 or array_position(ids, null) is not null then
         raise exception 'ids of dead letters are needed'
             using errcode = 'invalid_parameter_value', hint = 'see the column id of the view baton.dead_letters';
     end if;
+    perform baton_internal.lock_position(g.group_id)
+       from (select distinct d.group_id from baton_internal.parked d where d.parked_id = any (ids) order by 1) g;
     select i into stray from unnest(ids) i where not exists (select from baton.dead_letters d where d.id = i) limit 1;
     if stray is not null then
         raise exception 'there is no dead letter %', stray

@@ -190,8 +190,8 @@ returns void
 language plpgsql immutable
 as $$
 begin
-    if max_retries is null or max_retries < 1 then
-        raise exception 'max_retries must be 1 or more, not %', coalesce(max_retries::text, 'null')
+    if max_retries is null or max_retries not between 1 and 1000000 then
+        raise exception 'max_retries must be from 1 to 1000000, not %', coalesce(max_retries::text, 'null')
             using errcode = 'invalid_parameter_value';
     elsif retention_hours < 0 then
         raise exception 'retention_hours must be 0 or more, not %', retention_hours

@@ -76,6 +76,29 @@ as $$
 $$;
 comment on function baton_internal.inbox_receive_managed_sql(baton.inboxes) is 'statement that stores a batch in a managed inbox';
 
+-- Shorten an id that no index takes: its beginning, and a digest of all of it. Whoever sends may choose ids at will, and one that is too long must
+-- not hold up what comes behind it.
+create function baton_internal.short_id(id text)
+returns text
+language sql stable  -- textsend is no more
+as $$ select case when octet_length(id) > 1000 then substr(id, 1, 200) || ':' || encode(sha256(textsend(id)), 'hex') else id end $$;
+comment on function baton_internal.short_id(text) is 'the id by which a message of a managed inbox is kept';
+
+-- Shorten the ids of messages that need it.
+create function baton_internal.with_short_ids(messages jsonb)
+returns jsonb
+language plpgsql stable
+as $$
+begin
+    if not exists (select from jsonb_array_elements(messages) m where octet_length(m ->> 'event_id') > 1000) then
+        return messages;
+    end if;
+    return (select jsonb_agg(m.body || jsonb_build_object('event_id', baton_internal.short_id(m.body ->> 'event_id')) order by m.position)
+              from jsonb_array_elements(messages) with ordinality m (body, position));
+end
+$$;
+comment on function baton_internal.with_short_ids(jsonb) is 'messages with ids that an index takes';
+
 -- Refuse a batch that holds something other than messages with ids.
 create function baton_internal.check_inbox_messages(messages jsonb)
 returns void
@@ -116,6 +139,7 @@ begin
     perform baton_internal.check_inbox_messages(messages);
     perform baton_internal.check_inbox_message_tenants(it, messages);
     if it.layout = 'managed' then
+        messages := baton_internal.with_short_ids(messages);
         perform set_config('baton.receiving', it.id::text, true);
         execute baton_internal.inbox_receive_managed_sql(it) into keys, ids, outcomes using clock_timestamp(), messages;
         perform set_config('baton.receiving', '', true);
@@ -165,6 +189,7 @@ begin
         raise exception 'a message needs an event_id'
             using errcode = 'invalid_parameter_value', hint = 'it is the id by which a redelivery is recognised';
     end if;
+    event_id := baton_internal.short_id(event_id);
     perform set_config('baton.receiving', it.id::text, true);
     execute format('insert into %s (event_id, event_type, payload, source, aggregate_id, headers, trace_id, sequence_num, priority,'
                    ' received_at, available_at) select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11'

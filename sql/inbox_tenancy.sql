@@ -24,7 +24,10 @@ comment on function baton_internal.tenant_name_sql(baton.inboxes, text) is 'SQL 
 create function baton_internal.tenant_name(it baton.inboxes, key text)
 returns text
 language sql immutable
-as $$ select case when it.tenancy then substr(key, strpos(key, ':') + 1 + left(key, strpos(key, ':') - 1)::int) else key end $$;
+as $$
+    select case when it.tenancy and key ~ '^[0-9]{1,9}:'  -- what was not found has kept the name that was asked for
+                then substr(key, strpos(key, ':') + 1 + left(key, strpos(key, ':') - 1)::int) else key end
+$$;
 comment on function baton_internal.tenant_name(baton.inboxes, text) is 'the plain id within a key';
 
 -- Return the key of a name for a tenant.
@@ -72,6 +75,10 @@ begin
        and exists (select 1 from jsonb_array_elements(messages) m (body) where m.body ->> 'tenant_id' <> it.group_value) then
         raise exception 'a message belongs to another tenant' using errcode = 'insufficient_privilege',
             hint = 'set baton.tenant_id to the tenant of the messages';
+    elsif it.tenancy and it.group_value is null
+          and exists (select 1 from jsonb_array_elements(messages) m (body) where m.body ->> 'tenant_id' is null) then
+        raise exception 'a message of inbox "%" names no tenant', format('%I.%I', it.schema_name, it.name) using errcode = 'null_value_not_allowed',
+            hint = 'give it a tenant_id, or set baton.tenant_id to the tenant of the messages';
     end if;
 end
 $$;
@@ -83,7 +90,7 @@ returns text[]
 language plpgsql stable
 as $$
 declare
-    ids text[] := array(select distinct e from unnest(event_ids) e order by e);
+    ids text[] := array(select distinct case when it.layout = 'managed' then baton_internal.short_id(e) else e end from unnest(event_ids) e order by 1);
     keys text[];
 begin
     if not it.tenancy then

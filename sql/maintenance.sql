@@ -41,7 +41,7 @@ $$;
 comment on function baton_internal.maintain_common() is 'forgets expired idempotency keys and looks after silent consumers';
 
 -- Choose the outbox whose turn it is in the round that began then, and note that it had its turn: one that hangs goes last in the next
--- round. Null when there is none. One that is being dropped, altered or restored is left alone, unless it was asked for by name.
+-- round. Null when there is none. A turn in the future was noted by a clock that has been set back since. One that is being dropped, altered or restored is left alone, unless it was asked for by name.
 create function baton_internal.choose_outbox(round_began timestamptz, relation regclass)
 returns int
 language sql
@@ -49,9 +49,9 @@ as $$
     update baton.outboxes o set maintained_at = clock_timestamp()
      where o.outbox_id = (
         select x.outbox_id from baton.outboxes x
-         where $2 is null and (x.maintained_at is null or x.maintained_at < round_began)
+         where $2 is null and (x.maintained_at between round_began and clock_timestamp()) is not true and round_began <= clock_timestamp()
            and exists (select from pg_catalog.pg_class c where c.oid = x.relation) and baton_internal.is_complete(x.relation)
-         order by x.maintained_at nulls first, x.outbox_id limit 1 for no key update skip locked)
+         order by nullif(x.maintained_at, greatest(x.maintained_at, clock_timestamp())) nulls first, x.outbox_id limit 1 for no key update skip locked)
         or o.relation = $2 and baton_internal.is_complete(o.relation)
     returning o.outbox_id
 $$;

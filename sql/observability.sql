@@ -128,7 +128,7 @@ begin
         oldest := case when rows_behind > 0 then baton_internal.oldest_unsettled(outbox, g) end;
         return query
             select g.group_name, c.consumer_id, c.last_offset, rows_behind,
-                   round(coalesce(extract(epoch from clock_timestamp() - oldest), 0), 3), c.last_heartbeat_at,
+                   round(coalesce(extract(epoch from clock_timestamp() - case when isfinite(oldest) then oldest end), 0), 3), c.last_heartbeat_at,
                    round(extract(epoch from clock_timestamp() - c.last_heartbeat_at), 3),
                    c.last_heartbeat_at > clock_timestamp() - interval '60 seconds'
               from (select) one left join baton_internal.consumers c on c.group_id = g.group_id and c.reaped_at is null

@@ -36,9 +36,9 @@ begin
         if jsonb_typeof(entry.value) = 'object' then
             perform baton_internal.refuse_secrets(entry.value, place);
         elsif (entry.key ~* '(password|passwd|secret|token|credential|private_key|api_?key|access_key)'
-               and jsonb_typeof(entry.value) <> 'boolean' and (entry.value #>> '{}') !~ '^\$\{(env|file):[^}]+\}$')
-              or (entry.value #>> '{}') ~ '://[^/@:]*:(?!\$\{)[^/@]+@'
-              or (entry.value #>> '{}') ~* '\mpassword\s*=\s*[^\s$]' then
+               and jsonb_typeof(entry.value) <> 'boolean' and (entry.value #>> '{}') !~ '^[$][{](env|file):[^}]+[}]$')
+              or (entry.value #>> '{}') ~ '://[^/@:]*:(?![$][{])[^/@]+@'
+              or (entry.value #>> '{}') ~* '[[:<:]]password[[:space:]]*=[[:space:]]*[^[:space:]$]' then
             raise exception 'setting "%" holds a secret in clear', place
                 using errcode = 'invalid_parameter_value',
                       hint = 'write ${env:NAME} or ${file:/path} in its place; the relay looks it up where it runs';
@@ -108,6 +108,9 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform baton_internal.check_pipeline(name, settings);
+    if enabled is null then
+        raise exception 'a pipeline is enabled or not, but never null' using errcode = 'null_value_not_allowed';
+    end if;
     insert into baton.pipelines as p (name, settings, enabled, updated_by) values (set_pipeline.name, set_pipeline.settings, set_pipeline.enabled, baton_internal.caller())
     on conflict on constraint pipelines_pkey do update
        set settings = excluded.settings, enabled = excluded.enabled, revision = p.revision + 1, updated_at = clock_timestamp(),

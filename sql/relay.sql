@@ -147,10 +147,14 @@ begin
     end if;
     wanted := jsonb_populate_record(existing, options - 'auto_offset_reset' - 'group_name');
     if wanted is distinct from existing then
+        perform baton_internal.lock_position(existing.group_id);
         update baton.consumer_groups g
            set max_attempts = wanted.max_attempts, retry_base = wanted.retry_base, retry_limit = wanted.retry_limit,
                on_poison = wanted.on_poison
          where g.group_id = existing.group_id;
+        -- what waited behind a dead letter that holds its key no more
+        perform baton_internal.unblock_keys(wanted, array(select distinct p.key from baton_internal.parked p
+                                                           where p.group_id = existing.group_id and p.state = 'blocked'));
     end if;
     return existing.group_id;
 end

@@ -79,6 +79,13 @@ end
 $$;
 comment on function baton_internal.attempt_job(baton.jobs) is 'runs a job''s routine; an error is returned, not raised';
 
+-- Whether a job is due. One that ran in the future did so by a clock that has been set back since: so was its next time.
+create function baton_internal.is_due(job baton.jobs)
+returns boolean
+language sql volatile
+as $$ select job.next_due <= baton_internal.clock() or job.last_run > clock_timestamp() and job.next_due < 'infinity' $$;
+comment on function baton_internal.is_due(baton.jobs) is 'whether a job is to be run now';
+
 -- Run the job that has been due for longest, or a step of it, unless somebody else does; return its name, or null when nothing is due.
 create function baton_internal.run_due_job()
 returns text
@@ -92,7 +99,7 @@ declare
     pause interval;
 begin
     select j.* into job from baton.jobs j
-     where j.enabled and j.next_due <= baton_internal.clock()
+     where j.enabled and baton_internal.is_due(j)
      order by j.next_due, j.name limit 1
        for update skip locked;
     if not found then
@@ -146,7 +153,7 @@ create function baton_internal.next_job_due()
 returns timestamptz
 language sql stable
 security definer set search_path = pg_catalog, pg_temp
-as $$ select min(next_due) from baton.jobs where enabled $$;
+as $$ select min(case when baton_internal.is_due(j) then least(j.next_due, clock_timestamp()) else j.next_due end) from baton.jobs j where j.enabled $$;
 comment on function baton_internal.next_job_due() is 'when the next job is due';
 
 select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator}',

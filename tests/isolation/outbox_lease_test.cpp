@@ -54,5 +54,33 @@ TEST_P(OutboxLease, a_lease_that_another_is_taking_over_cannot_be_extended) {
               "quick true");
 }
 
+TEST_P(OutboxLease, a_dead_letter_goes_while_a_poll_parks_behind_it_and_its_key_goes_on) {
+    const auto url = shared_cluster(GetParam()).fresh_database();
+    Connection db(url);
+    Connection consumer(url);
+    Connection operator_(url);
+    db.exec(
+        "select baton.create_outbox('events'); select baton.create_consumer_group('g', 'events', 'earliest', "
+        "on_poison => 'block_key'); insert into events (event_type, aggregate_id) values ('first', 'k')");
+    db.exec("select * from baton.poll_outbox('g', 'c')");
+    db.exec("select baton.fail_events('g', 'c', '{1}', 'never', true)");
+    db.exec("insert into events (event_type, aggregate_id) values ('second', 'k')");
+
+    consumer.exec("begin");
+    EXPECT_EQ(consumer.value("select count(*) from baton.poll_outbox('g', 'c')"), "0");
+    auto discarded = std::async(std::launch::async, [&] {
+        return operator_.value(
+            "select baton.discard_dead_letters(array(select id from baton.dead_letters), 'unwanted')");
+    });
+    wait_until("the letter is gone, or waits for the poll", [&] {
+        return discarded.wait_for(std::chrono::seconds(0)) == std::future_status::ready ||
+               db.value("select count(*) from pg_locks where not granted and pid = $1",
+                        {operator_.backend_pid()}) != "0";
+    });
+    consumer.exec("commit");
+    EXPECT_EQ(discarded.get(), "1");
+    EXPECT_EQ(db.value("select event_type from baton.poll_outbox('g', 'c')"), "second");
+}
+
 INSTANTIATE_TEST_SUITE_P(Forms, OutboxLease, testing::Values(Form::extension, Form::plain),
                          [](const auto& form) { return name_of(form.param); });

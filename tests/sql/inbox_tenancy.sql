@@ -34,7 +34,7 @@ select is((select string_agg(outcome, ',' order by position) from baton.receive_
 select become('consumer');
 select throws_ok($$ select baton.receive('box', 'm9', 't', '{}') $$, '42501', null, 'nobody receives for no tenant');
 select become('relay');
-select throws_ok($$ select * from baton.receive_many('box', '[{"event_id": "m9"}]') $$, '23502', null, 'and a message of nobody is refused to the relay as well');
+select throws_ok($$ select * from baton.receive_many('box', '[{"event_id": "m9"}]') $$, '22004', null, 'and a message of nobody is refused to the relay as well');
 select is((select string_agg(outcome, ',' order by position) from baton.receive_many('box',
     '[{"event_id": "m3", "tenant_id": "a"}, {"event_id": "m3", "tenant_id": "b"}, {"event_id": "m1", "tenant_id": "a"}]')), 'new,new,duplicate', 'which receives for all tenants');
 
