@@ -222,7 +222,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     return value::jsonb;
-exception when data_exception then
+exception when data_exception or program_limit_exceeded then
     return to_jsonb(value);
 end
 $$;

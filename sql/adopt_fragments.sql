@@ -43,6 +43,29 @@ as $$
 $$;
 comment on function baton_internal.role_type(regclass, jsonb, text) is 'type of a role''s column';
 
+-- Say how JSON or text in a role's column is given: as jsonb where the column is that, else as text, which baton turns into jsonb itself. A
+-- value that jsonb has no place for would otherwise make every claim fail.
+create function baton_internal.is_jsonb(relation regclass, layout jsonb, role text)
+returns boolean
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select coalesce((select a.atttypid = 'jsonb'::regtype from pg_attribute a
+                      where a.attrelid = relation and a.attname = baton_internal.mapped_column(layout, role)), true)
+$$;
+comment on function baton_internal.is_jsonb(regclass, jsonb, text) is 'whether a role''s column, where there is one, is of type jsonb';
+
+-- Say whether a role's column is of type bytea.
+create function baton_internal.is_bytea(relation regclass, layout jsonb, role text)
+returns boolean
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select exists (select from pg_attribute a where a.attrelid = relation and a.attname = baton_internal.mapped_column(layout, role)
+                      and a.atttypid = 'bytea'::regtype)
+$$;
+comment on function baton_internal.is_bytea(regclass, jsonb, text) is 'whether a role''s column is of type bytea';
+
 -- Write the wait after the n-th failed attempt as an interval.
 create function baton_internal.backoff_sql(layout jsonb, attempt text)
 returns text
@@ -212,7 +235,9 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     payload text := baton_internal.role_column(layout, 'payload');
-    headers text := coalesce('coalesce(' || baton_internal.role_column(layout, 'headers') || '::jsonb, ''{}'')', '''{}''::jsonb');
+    headers text := case when baton_internal.is_jsonb(relation, layout, 'headers')
+                         then coalesce('coalesce(' || baton_internal.role_column(layout, 'headers') || ', ''{}'')', '''{}''::jsonb')
+                         else format('to_jsonb(coalesce(%s::text, ''{}''))', baton_internal.role_column(layout, 'headers')) end;
     routing text := baton_internal.role_column(layout, 'routing_key');
     fallback text := (select format('%L || t.%I::text', n.nspname || '.' || c.relname || ':', baton_internal.mapped_column(layout, 'id'))
                         from pg_class c join pg_namespace n on n.oid = c.relnamespace where c.oid = relation);
@@ -229,8 +254,8 @@ begin
         coalesce(baton_internal.sql_part('array(select btrim(k) from unnest(string_to_array(%s, %L)) with ordinality u (k, n) '
                                 'where btrim(k) <> '''' order by n) as routing_keys',
                         routing || '::text', coalesce(layout #>> '{routing,separator}', ',')), '''{}''::text[] as routing_keys'),
-        format(case when (select baton_internal.role_type(relation, layout, 'payload')) in ('json', 'jsonb') then '%s::jsonb'
-                    when (select baton_internal.role_type(relation, layout, 'payload')) = 'bytea' then 'to_jsonb(encode(%s, ''base64''))'
+        format(case when baton_internal.is_jsonb(relation, layout, 'payload') then '%s'
+                    when baton_internal.is_bytea(relation, layout, 'payload') then 'to_jsonb(encode(%s, ''base64''))'
                     else 'to_jsonb(%s::text)' end, payload) || ' as payload',
         headers || ' as headers',
         (select string_agg(format('%s as %I', baton_internal.role_text(layout, r), r), ', ' order by n)
@@ -239,4 +264,4 @@ begin
         format('(%s + 1)::int as attempt', attempts));
 end
 $$;
-comment on function baton_internal.event_sql(regclass, jsonb, text) is 'select list that gives a row as baton.adopted_event';
+comment on function baton_internal.event_sql(regclass, jsonb, text) is 'select list that gives a row as baton.adopted_event, once complete_adopted_event() has seen it';

@@ -44,8 +44,12 @@ declare
 begin
     return format('e.id, e.event_id, e.tenant_id, e.aggregate_type, e.aggregate_id, e.event_type, e.schema_version, '
                   'coalesce(nullif(array_to_string(e.routing_keys, '',''), ''''), e.topic), e.partition_key, %s as payload, '
-                  'e.headers::text, e.trace_id, e.correlation_id, e.causation_id, '
-                  '(extract(epoch from coalesce(e.occurred_at, now())) * 1000000)::bigint, e.attempt', payload);
+                  '%s, e.trace_id, e.correlation_id, e.causation_id, '
+                  '(extract(epoch from %s) * 1000000)::bigint, e.attempt', payload,
+                  case when baton_internal.is_jsonb(relation, layout, 'headers') then 'e.headers::text'
+                       else format('coalesce(%s::text, ''{}'')', baton_internal.role_column(layout, 'headers')) end,
+                  -- a time that no relay can compute with is none
+                  'case when e.occurred_at >= ''0001-01-01 00:00+00'' and e.occurred_at < ''9999-12-31 00:00+00'' then e.occurred_at else now() end');
 end
 $$;
 comment on function baton_internal.relay_event_sql(regclass, jsonb) is 'select list of a relay''s claim';

@@ -247,7 +247,7 @@ declare
 begin
     return format('select s.pending, s.claimed, s.lag_seconds, (select count(*) from %s) as dead from ('
                   'select count(*) filter (where not %s) as pending, count(*) filter (where %s) as claimed, '
-                  'extract(epoch from now() - min(%s::timestamptz))::float8 as lag_seconds from %s t where %s and not %s) s',
+                  '(extract(epoch from now()) - extract(epoch from min(%s::timestamptz)))::float8 as lag_seconds from %s t where %s and not %s) s',
                   dead, locked, locked, born, relation, f ->> 'open', f ->> 'dead');
 end
 $$;

@@ -86,7 +86,8 @@ $$;
 comment on function baton_internal.begin_adopted_claim(baton.adopted_outboxes, text, int, int) is 'checks a claim and gives its values';
 
 -- Complete an event that the owner's statement gave: text that is JSON becomes JSON, and attempts that the table does not count are added.
-create function baton_internal.complete_adopted_event(event baton.adopted_event, outbox_id int, text_payload boolean)
+-- JSON that jsonb has no place for stays text; headers that are no object come under one name.
+create function baton_internal.complete_adopted_event(event baton.adopted_event, outbox_id int, text_payload boolean, text_headers boolean)
 returns baton.adopted_event
 language plpgsql stable
 as $$
@@ -94,12 +95,18 @@ begin
     if text_payload then
         event.payload := baton_internal.text_to_jsonb(event.payload #>> '{}');
     end if;
+    if text_headers then
+        event.headers := baton_internal.text_to_jsonb(event.headers #>> '{}');
+        if jsonb_typeof(event.headers) <> 'object' then
+            event.headers := jsonb_build_object('unreadable-headers', event.headers);
+        end if;
+    end if;
     event.attempt := event.attempt + coalesce((select f.attempts from baton_internal.adopted_failures f
                                                 where f.outbox_id = complete_adopted_event.outbox_id and f.row_id = event.id), 0);
     return event;
 end
 $$;
-comment on function baton_internal.complete_adopted_event(baton.adopted_event, int, boolean) is 'an event with what its table does not hold';
+comment on function baton_internal.complete_adopted_event(baton.adopted_event, int, boolean, boolean) is 'an event with what its table does not hold';
 
 -- Run a statement that gives events.
 create function baton_internal.adopted_events(outbox baton.adopted_outboxes, statement text, ids text[], arguments jsonb)
@@ -109,7 +116,8 @@ as $$
 declare
     relation regclass := baton_internal.adopted_table(outbox);
     counts boolean := outbox.layout -> 'columns' ? 'attempts';
-    text_payload boolean := baton_internal.role_type(relation, outbox.layout, 'payload') not in ('json', 'jsonb', 'bytea');
+    text_payload boolean := not baton_internal.is_jsonb(relation, outbox.layout, 'payload') and not baton_internal.is_bytea(relation, outbox.layout, 'payload');
+    text_headers boolean := not baton_internal.is_jsonb(relation, outbox.layout, 'headers');
     event baton.adopted_event;
 begin
     for event in
@@ -118,8 +126,8 @@ begin
                   topic text, partition_key text, routing_keys text[], payload jsonb, headers jsonb, trace_id text, correlation_id text,
                   causation_id text, idempotency_key text, occurred_at timestamptz, attempt int)
     loop
-        if text_payload or not counts then
-            event := baton_internal.complete_adopted_event(event, outbox.outbox_id, text_payload);
+        if text_payload or text_headers or not counts then
+            event := baton_internal.complete_adopted_event(event, outbox.outbox_id, text_payload, text_headers);
         end if;
         return next event;
     end loop;
@@ -278,7 +286,8 @@ as $$
 declare
     outbox baton.adopted_outboxes := baton_internal.adopted_by_id(outbox_id);
     relation regclass := baton_internal.adopted_table(outbox);
-    text_payload boolean := baton_internal.role_type(relation, outbox.layout, 'payload') not in ('json', 'jsonb', 'bytea');
+    text_payload boolean := not baton_internal.is_jsonb(relation, outbox.layout, 'payload') and not baton_internal.is_bytea(relation, outbox.layout, 'payload');
+    text_headers boolean := not baton_internal.is_jsonb(relation, outbox.layout, 'headers');
     counts boolean := outbox.layout -> 'columns' ? 'attempts';
     letter record;
 begin
@@ -293,8 +302,8 @@ begin
         event := row(letter.id, letter.event_id, letter.tenant_id, letter.aggregate_type, letter.aggregate_id, letter.event_type, letter.schema_version,
                      letter.topic, letter.partition_key, letter.routing_keys, letter.payload, letter.headers, letter.trace_id, letter.correlation_id,
                      letter.causation_id, letter.idempotency_key, letter.occurred_at, letter.attempt);
-        if text_payload or not counts then
-            event := baton_internal.complete_adopted_event(event, outbox.outbox_id, text_payload);
+        if text_payload or text_headers or not counts then
+            event := baton_internal.complete_adopted_event(event, outbox.outbox_id, text_payload, text_headers);
         end if;
         error := coalesce(letter.error, (select f.error from baton_internal.adopted_failures f
                                           where f.outbox_id = outbox.outbox_id and f.row_id = letter.id));

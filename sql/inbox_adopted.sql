@@ -126,6 +126,8 @@ declare
     picked text[];
     leased jsonb;
     alive boolean;
+    text_payload constant boolean := not baton_internal.inbox_column_is_jsonb(it, it.payload_column);
+    text_headers constant boolean := not baton_internal.inbox_column_is_jsonb(it, it.headers_column);
     died text[] := '{}';  -- a lease that ran out was their last attempt
 begin
     perform baton_internal.check_inbox_grants(it, '{select,update}');
@@ -145,6 +147,12 @@ begin
                   received_at timestamptz, sequence_num bigint, retry_count int, alive boolean)
     loop
         if alive then
+            if text_payload then
+                payload := baton_internal.text_to_jsonb(payload #>> '{}');
+            end if;
+            if text_headers then
+                headers := baton_internal.text_to_jsonb(headers #>> '{}');
+            end if;
             return next;
         else
             died := died || event_id;

@@ -1,11 +1,24 @@
 -- claim_inbox: a message is leased to one worker at a time.
 
+-- Whether a column of an inbox's table, where there is one, is of type jsonb. Another one is read as text, which baton turns into jsonb itself: a value
+-- that jsonb has no place for would otherwise make every claim fail.
+create function baton_internal.inbox_column_is_jsonb(it baton.inboxes, column_name name)
+returns boolean
+language sql stable
+as $$
+    select coalesce((select a.atttypid = 'pg_catalog.jsonb'::regtype from pg_catalog.pg_attribute a
+                      where a.attrelid = it.relation and a.attname = column_name), true)
+$$;
+comment on function baton_internal.inbox_column_is_jsonb(baton.inboxes, name) is 'whether a column is of type jsonb, or not there';
+
 -- Write what a claim returns, in the order of claim_inbox's columns.
 create function baton_internal.inbox_claim_columns(it baton.inboxes)
 returns text
 language sql stable
 as $$
-    select string_agg(case when c.column_name is null then 'null::' || c.kind else format('t.%I::%s', c.column_name, c.kind) end, ', ' order by c.n)
+    select string_agg(case when c.column_name is null then 'null::' || c.kind
+                           when c.kind = 'jsonb' and not baton_internal.inbox_column_is_jsonb(it, c.column_name) then format('to_jsonb(t.%I::text)', c.column_name)
+                           else format('t.%I::%s', c.column_name, c.kind) end, ', ' order by c.n)
       from (values (1, case when it.tenancy then 'event_id' else it.id_column end, 'text'), (2, it.event_type_column, 'text'), (3, it.source_column, 'text'),
                    (4, it.aggregate_id_column, 'text'), (5, it.payload_column, 'jsonb'), (6, it.headers_column, 'jsonb'),
                    (7, it.trace_id_column, 'text'), (8, it.received_at_column, 'timestamptz'), (9, it.sequence_column, 'bigint'))

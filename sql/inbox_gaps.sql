@@ -9,7 +9,7 @@ language sql stable
 as $$
     select format($query$
         select g.aggregate, greatest(g.previous, s.last_sequence, 0) + 1 as expected, g.found,
-               extract(epoch from clock_timestamp() - g.known_since)::float8 as gap_age_sec
+               greatest(least(extract(epoch from clock_timestamp()) - extract(epoch from g.known_since), 3153600000), 0)::float8 as gap_age_sec
           from (select %1$s as aggregate, t.%2$I::bigint as found, lead(t.%2$I::bigint) over w as previous, min(t.%3$I) over w as known_since
                   from %4$s t where %5$s
                 window w as (partition by hashtextextended(%1$s, 0), %1$s order by t.%2$I desc rows unbounded preceding)) g
@@ -24,7 +24,7 @@ create function baton_internal.inbox_gaps_of(it baton.inboxes)
 returns table (aggregate text, expected bigint, found bigint, gap_age_sec float8)
 language sql
 as $$
-    select g.aggregate, greatest(g.previous, s.last_sequence, 0) + 1, g.found, extract(epoch from clock_timestamp() - g.known_since)::float8
+    select g.aggregate, greatest(g.previous, s.last_sequence, 0) + 1, g.found, greatest(least(extract(epoch from clock_timestamp()) - extract(epoch from g.known_since), 3153600000), 0)::float8
       from baton_internal.run_as_owner(it.relation, format($query$
                select g.aggregate, g.found, g.previous, g.known_since
                  from (select %1$s as aggregate, t.%2$I::bigint as found, lead(t.%2$I::bigint) over w as previous,

@@ -16,9 +16,9 @@ begin
       into pending, oldest_sec, dead, processed_last_minute, avg_sec, received_recently
       from baton_internal.run_as_owner(it.relation, format(
         'select p.pending, p.oldest_sec, p.recently, (select count(*) from %3$s t where %6$s), d.last_minute, d.avg_sec, d.recently'
-        ' from (select count(*) as pending, greatest(extract(epoch from $1 - min(%1$s)), 0)::float8 as oldest_sec,'
+        ' from (select count(*) as pending, greatest(extract(epoch from $1) - extract(epoch from min(%1$s)), 0)::float8 as oldest_sec,'
         ' count(*) filter (where t.%2$I > $1 - interval ''5 minutes'') as recently from %3$s t where %4$s) p,'
-        ' (select count(*) filter (where t.%5$I > $1 - interval ''1 minute'') as last_minute, avg(extract(epoch from t.%5$I - t.%2$I))::float8 as avg_sec,'
+        ' (select count(*) filter (where t.%5$I > $1 - interval ''1 minute'') as last_minute, avg(extract(epoch from t.%5$I) - extract(epoch from t.%2$I))::float8 as avg_sec,'
         ' count(*) filter (where t.%2$I > $1 - interval ''5 minutes'') as recently from %3$s t where %7$s and t.%5$I > $1 - interval ''5 minutes'') d',
         since, it.received_at_column, it.relation, terms.pending, it.processed_at_column, terms.dead, terms.done), clock_timestamp())
         as r (pending bigint, oldest_sec float8, pending_recently bigint, dead bigint, processed_last_minute bigint, avg_sec float8, processed_recently bigint);
@@ -40,7 +40,7 @@ begin
     if it.order_mode is null then
         return;
     end if;
-    select count(*), greatest(extract(epoch from clock_timestamp() - min(s.waiting_since)), 0) into stalled, oldest_sec
+    select count(*), greatest(extract(epoch from clock_timestamp()) - extract(epoch from min(s.waiting_since)), 0) into stalled, oldest_sec
       from baton_internal.inbox_stalled_of(it) s;
     if it.order_mode = 'sequence' then
         terms := baton_internal.inbox_terms(it);

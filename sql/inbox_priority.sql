@@ -55,9 +55,9 @@ create function baton_internal.inbox_priority_due(it baton.inboxes, available te
 returns text
 language sql stable
 as $$
-    select format('((%s - timestamptz ''2000-01-01 00:00:00+00'') + case%s else interval %L end)',
-                  -- A dead letter is due at the end of time, which cannot be subtracted from.
-                  case when it.layout = 'managed' then format('least(%s, timestamptz ''9999-12-31 00:00:00+00'')', available) else available end,
+    select format('((least(greatest(%s, timestamptz ''0001-01-01 00:00:00+00''), timestamptz ''9999-12-31 00:00:00+00'') - timestamptz ''2000-01-01 00:00:00+00'')'
+                  ' + case%s else interval %L end)',
+                  available,  -- a dead letter is due at the end of time, which cannot be subtracted from
                   coalesce(string_agg(format(' when %s%I between %s and %s then interval %L', prefix, it.priority_column, t.low, t.high, t.schedule),
                                       '' order by t.place) filter (where t.place < c.tiers), ' when false then interval ''0'''),
                   max(t.schedule) filter (where t.place = c.tiers))

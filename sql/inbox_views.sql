@@ -64,7 +64,7 @@ as $$
                 union all
                 select %2$s, 0, 0, count(*), 0.0 from %1$s t where %4$s group by 1
                 union all
-                select %2$s, 0, count(*), 0, sum(extract(epoch from t.%6$I - t.%7$I))
+                select %2$s, 0, count(*), 0, sum(extract(epoch from t.%6$I) - extract(epoch from t.%7$I))
                   from %1$s t where %5$s and t.%6$I > now() - interval '1 hour' group by 1) s
          group by s.event_type$query$,
         it.relation, case when it.event_type_column is null then 'null::text' else format('t.%I::text', it.event_type_column) end,

@@ -23,7 +23,9 @@ constexpr const char* read_batch =
     "select e.id, e.event_id, e.tenant_id, e.aggregate_type, e.aggregate_id, e.event_type, e.schema_version, "
     "coalesce(nullif(array_to_string(e.routing_keys, ','), ''), e.topic), e.partition_key, e.payload::text, "
     "e.headers::text, e.trace_id, e.correlation_id, e.causation_id, "
-    "(extract(epoch from coalesce(e.occurred_at, now())) * 1000000)::bigint, e.attempt "
+    "(extract(epoch from case when e.occurred_at >= '0001-01-01 00:00+00' and e.occurred_at < '9999-12-31 "
+    "00:00+00' "
+    "then e.occurred_at else now() end) * 1000000)::bigint, e.attempt "
     "from baton.read_consumer_batch($1, $2, $3, $4) e";
 
 }  // namespace
