@@ -41,6 +41,8 @@ returns text
 language sql stable
 as $$
     select format('%s and (%s = any ($2)) is not true', terms.pending, terms.id)
+        || case when terms.id_type !~ 'text|char' then ''  -- baton could not keep the lease of an id that no index takes
+                else format(' and octet_length(%s) <= 2000', terms.id) end
         || case when it.layout = 'omni_box' then
                format(' and (t.scheduled_at is null or t.scheduled_at <= $1) and (t.locked_at is null or t.locked_at <= $1 - interval %L'
                       ' or %s = any (array(select jsonb_array_elements_text($3 -> ''leased_before''))))', it.foreign_lock_timeout, terms.id)

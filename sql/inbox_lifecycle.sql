@@ -156,7 +156,7 @@ as $$
 begin
     execute format($ddl$
         create table %1$I.%2$I (
-            event_id     text        primary key check (event_id <> ''),
+            event_id     text        primary key check (event_id <> '' and octet_length(event_id) <= 2000),
             event_type   text        not null,
             source       text,
             aggregate_id text,

@@ -57,7 +57,7 @@ as $$
             insert into %1$s (event_id, event_type, source, aggregate_id, payload, headers, trace_id, tenant_id, sequence_num, priority,
                               received_at, available_at, payload_raw, error, retry_count, arrival)
             select g.event_id, coalesce(g.event_type, 'unknown'), g.source, g.aggregate_id, g.payload, g.headers, g.trace_id,
-                   coalesce(g.tenant_id, nullif(current_setting('baton.tenant_id', true), '')), g.sequence_num, g.priority,
+                   %7$s, g.sequence_num, g.priority,
                    $1 + g.position * interval '1 microsecond',
                    case when g.error is null then coalesce(g.available_at, $1 + g.position * interval '1 microsecond') else 'infinity' end,
                    decode(g.payload_raw, 'base64'), g.error, case when g.error is null then 0 else %2$s end,
@@ -71,8 +71,8 @@ as $$
         select array_agg(g.key order by g.position), array_agg(g.event_id order by g.position),
                array_agg(case when f.key is not null and g.first then 'new' else 'duplicate' end order by g.position)
           from given g left join fresh f on f.key = g.key$query$, it.relation, it.max_retries, it.id, baton_internal.inbox_arrival_sequence(it),
-        case when it.tenancy then baton_internal.tenant_key_sql('coalesce(m.tenant_id, nullif(current_setting(''baton.tenant_id'', true), ''''))', 'm.event_id')
-             else 'm.event_id' end, it.id_column)
+        case when it.tenancy then baton_internal.tenant_key_sql(baton_internal.message_tenant_sql(it, 'm.'), 'm.event_id') else 'm.event_id' end,
+        it.id_column, baton_internal.message_tenant_sql(it, 'g.'))
 $$;
 comment on function baton_internal.inbox_receive_managed_sql(baton.inboxes) is 'statement that stores a batch in a managed inbox';
 
@@ -98,6 +98,48 @@ begin
 end
 $$;
 comment on function baton_internal.with_short_ids(jsonb) is 'messages with ids that an index takes';
+
+-- Refuse a message one of whose texts is too long, or whose time nobody can compute with. Ids are indexed, which takes less than 2704 bytes.
+create function baton_internal.check_inbox_values(message text, event_id text, aggregate_id text, event_type text, source text, trace_id text, tenant_id text,
+                                                  available_at timestamptz)
+returns void
+language plpgsql stable
+as $$
+declare
+    long record;
+begin
+    if greatest(octet_length(event_id), octet_length(aggregate_id), octet_length(event_type), octet_length(source), octet_length(trace_id),
+                octet_length(tenant_id) * 4) > 2000 then
+        select t.name, octet_length(t.value) as bytes, t.most into long
+          from (values ('event_id', event_id, 2000), ('aggregate_id', aggregate_id, 2000), ('event_type', event_type, 2000), ('source', source, 2000),
+                       ('trace_id', trace_id, 2000), ('tenant_id', tenant_id, 500)) as t (name, value, most)
+         where octet_length(t.value) > t.most limit 1;
+        raise exception 'the % of % is too long: it has % bytes, % are allowed', long.name, message, long.bytes, long.most
+            using errcode = 'string_data_right_truncation', hint = 'use a shorter one, such as a digest, and keep what is long in the payload';
+    elsif available_at < '0001-01-01 00:00+00' or available_at >= '9999-12-31 00:00+00' then
+        raise exception 'the available_at of % lies in the years 1 to 9999, not at %', message, available_at
+            using errcode = 'invalid_parameter_value', hint = 'leave it out for a message that may be worked at once';
+    end if;
+end
+$$;
+comment on function baton_internal.check_inbox_values(text, text, text, text, text, text, text, timestamptz) is 'refuses a message that could not be kept';
+
+-- Refuse a batch with such a message.
+create function baton_internal.check_inbox_values(messages jsonb)
+returns void
+language plpgsql stable
+as $$
+begin
+    perform baton_internal.check_inbox_values('message ' || m.position || ' of the batch', m.body ->> 'event_id', m.body ->> 'aggregate_id', m.body ->> 'event_type',
+                                              m.body ->> 'source', m.body ->> 'trace_id', m.body ->> 'tenant_id', (m.body ->> 'available_at')::timestamptz)
+       from jsonb_array_elements(messages) with ordinality as m (body, position)
+      where octet_length(m.body ->> 'event_id') > 500 or octet_length(m.body ->> 'aggregate_id') > 500 or octet_length(m.body ->> 'event_type') > 500
+         or octet_length(m.body ->> 'source') > 500 or octet_length(m.body ->> 'trace_id') > 500 or octet_length(m.body ->> 'tenant_id') > 500
+         or m.body ->> 'available_at' is not null
+      order by m.position;
+end
+$$;
+comment on function baton_internal.check_inbox_values(jsonb) is 'refuses a batch with a message that could not be kept';
 
 -- Refuse a batch that holds something other than messages with ids.
 create function baton_internal.check_inbox_messages(messages jsonb)
@@ -140,6 +182,9 @@ begin
     perform baton_internal.check_inbox_message_tenants(it, messages);
     if it.layout = 'managed' then
         messages := baton_internal.with_short_ids(messages);
+    end if;
+    perform baton_internal.check_inbox_values(messages);
+    if it.layout = 'managed' then
         perform set_config('baton.receiving', it.id::text, true);
         execute baton_internal.inbox_receive_managed_sql(it) into keys, ids, outcomes using clock_timestamp(), messages;
         perform set_config('baton.receiving', '', true);
@@ -190,6 +235,7 @@ begin
             using errcode = 'invalid_parameter_value', hint = 'it is the id by which a redelivery is recognised';
     end if;
     event_id := baton_internal.short_id(event_id);
+    perform baton_internal.check_inbox_values('the message', event_id, aggregate_id, event_type, source, trace_id, null, available_at);
     perform set_config('baton.receiving', it.id::text, true);
     execute format('insert into %s (event_id, event_type, payload, source, aggregate_id, headers, trace_id, sequence_num, priority,'
                    ' received_at, available_at) select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11'

@@ -65,7 +65,17 @@ end
 $$;
 comment on function baton_internal.need_tenant_inbox(text, name[]) is 'the inbox of that name, narrowed to the session''s tenant';
 
--- Refuse messages for another tenant than the session's.
+-- Write the tenant of a message that comes in. A dead letter may have none: then it is nobody's, and those who see all tenants see it.
+create function baton_internal.message_tenant_sql(it baton.inboxes, prefix text)
+returns text
+language sql immutable
+as $$
+    select format('coalesce(%1$stenant_id, nullif(current_setting(''baton.tenant_id'', true), '''')%2$s)', prefix,
+                  case when it.tenancy then format(', case when %serror is not null then '''' end', prefix) else '' end)
+$$;
+comment on function baton_internal.message_tenant_sql(baton.inboxes, text) is 'SQL for the tenant of a message that comes in';
+
+-- Refuse messages for another tenant than the session's, and those without one.
 create function baton_internal.check_inbox_message_tenants(it baton.inboxes, messages jsonb)
 returns void
 language plpgsql stable
@@ -76,7 +86,7 @@ begin
         raise exception 'a message belongs to another tenant' using errcode = 'insufficient_privilege',
             hint = 'set baton.tenant_id to the tenant of the messages';
     elsif it.tenancy and it.group_value is null
-          and exists (select 1 from jsonb_array_elements(messages) m (body) where m.body ->> 'tenant_id' is null) then
+          and exists (select 1 from jsonb_array_elements(messages) m (body) where coalesce(m.body ->> 'tenant_id', '') = '' and m.body ->> 'error' is null) then
         raise exception 'a message of inbox "%" names no tenant', format('%I.%I', it.schema_name, it.name) using errcode = 'null_value_not_allowed',
             hint = 'give it a tenant_id, or set baton.tenant_id to the tenant of the messages';
     end if;

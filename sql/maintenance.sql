@@ -41,7 +41,8 @@ $$;
 comment on function baton_internal.maintain_common() is 'forgets expired idempotency keys and looks after silent consumers';
 
 -- Choose the outbox whose turn it is in the round that began then, and note that it had its turn: one that hangs goes last in the next
--- round. Null when there is none. A turn in the future was noted by a clock that has been set back since. One that is being dropped, altered or restored is left alone, unless it was asked for by name.
+-- round. Null when there is none. One that is being dropped, altered or restored is left alone, unless it was asked for by name. A turn in the
+-- future was noted while the clock was ahead, and does not count; a round that began there is over.
 create function baton_internal.choose_outbox(round_began timestamptz, relation regclass)
 returns int
 language sql

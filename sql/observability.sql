@@ -193,7 +193,7 @@ declare
 begin
     if bytes <= baton.setting('outbox_storage_critical_mb')::bigint * 1048576 then
         update baton.outboxes o set storage_alert_at = null where o.outbox_id = outbox.outbox_id and o.storage_alert_at is not null;
-    elsif outbox.storage_alert_at is null or outbox.storage_alert_at < clock_timestamp() - interval '1 hour' then
+    elsif outbox.storage_alert_at is null or outbox.storage_alert_at not between clock_timestamp() - interval '1 hour' and clock_timestamp() then
         update baton.outboxes o set storage_alert_at = clock_timestamp() where o.outbox_id = outbox.outbox_id;
         perform baton_internal.alert('outbox_storage_critical', outbox.relation::text, jsonb_build_object('total_bytes', bytes,
             'holders', (select jsonb_agg(distinct h) from baton_internal.outbox_partitions p cross join lateral baton_internal.partition_holders(p) h

@@ -199,7 +199,7 @@ as $$
     with taken as (
         insert into baton_internal.relay_leader as l (owner, until) values (take_lead.owner, clock_timestamp() + lease)
         on conflict on constraint relay_leader_pkey do update set owner = excluded.owner, until = excluded.until
-         where l.owner = excluded.owner or l.until < clock_timestamp()
+         where l.owner = excluded.owner or l.until < clock_timestamp() or l.until > clock_timestamp() + 2 * lease  -- the clock was ahead
         returning 1)
     select exists (select from taken)
 $$;

@@ -67,6 +67,8 @@ as $$
 begin
     delete from baton_internal.outbox_partitions p  -- somebody has dropped the table by hand
      where p.outbox_id = outbox.outbox_id and not exists (select from pg_catalog.pg_class c where c.oid = p.relation);
+    update baton_internal.outbox_partitions p set since = clock_timestamp()  -- noted while the clock was ahead
+     where p.outbox_id = outbox.outbox_id and p.since > clock_timestamp();
     perform baton_internal.note_place(outbox);
     while (select count(*) from baton_internal.outbox_partitions p where p.outbox_id = outbox.outbox_id and p.state in ('new', 'ahead')) < 2 loop
         perform baton_internal.add_partition(outbox);

@@ -153,7 +153,7 @@ create function baton_internal.next_job_due()
 returns timestamptz
 language sql stable
 security definer set search_path = pg_catalog, pg_temp
-as $$ select min(case when baton_internal.is_due(j) then least(j.next_due, clock_timestamp()) else j.next_due end) from baton.jobs j where j.enabled $$;
+as $$ select min(case when j.next_due > baton_internal.clock() and baton_internal.is_due(j) then '-infinity' else j.next_due end) from baton.jobs j where j.enabled $$;
 comment on function baton_internal.next_job_due() is 'when the next job is due';
 
 select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator}',

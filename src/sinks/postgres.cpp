@@ -10,6 +10,7 @@
 #include "event/headers.hpp"
 #include "event/json.hpp"
 #include "postgres/connection.hpp"
+#include "sinks/encoding.hpp"
 
 namespace baton::sinks {
 
@@ -86,10 +87,18 @@ void append_number(std::string& out, const char* name, const Message& message, c
     out.append(",\"").append(name).append("\":").append(std::to_string(value));
 }
 
+// Text of the server has no place for the byte 0.
+void append_text(std::string& out, std::string_view text) {
+    if (text.find('\0') == std::string_view::npos) return append_json_string(out, text);
+    std::string readable;
+    for (const char c : text) c == '\0' ? readable.append("\ufffd") : readable.append(1, c);
+    append_json_string(out, readable);
+}
+
 void append_field(std::string& out, const char* name, const Field& value) {
     if (!value) return;
     out.append(",\"").append(name).append("\":");
-    append_json_string(out, *value);
+    append_text(out, *value);
 }
 
 // What the inbox is told about where the message came from: the settings' word, else the broker's.
@@ -105,7 +114,7 @@ std::string source_of(const Message& message, const Options& options) {
 // The message as the inbox wants it.
 std::string as_inbox_message(const Message& message, const Options& options) {
     std::string out = "{\"event_id\":";
-    append_json_string(out, message.message_id);
+    append_text(out, message.message_id);
     append_field(out, "source", source_of(message, options));
     append_number(out, "sequence_num", message, options.sequence_header);
     append_number(out, "priority", message, options.priority_header);
@@ -121,9 +130,9 @@ std::string as_inbox_message(const Message& message, const Options& options) {
     const auto add_header = [&](std::string_view name, std::string_view value) {
         out += separator;
         separator = ",";
-        append_json_string(out, name);
+        append_text(out, name);
         out += ':';
-        append_json_string(out, value);
+        append_text(out, value);
     };
     for (const auto& header : message.headers) add_header(header.name, header.value);
     if (!message.key.empty()) add_header("partition-key", message.key);
@@ -140,14 +149,26 @@ std::string as_inbox_message(const Message& message, const Options& options) {
     return out + "}";
 }
 
+// The least that any text of an inbox may have, in bytes: tenants have that, other texts more.
+constexpr std::size_t every_text_may_have = 500;
+
+// An id that an inbox takes: the digest of one that is too long is the same for each redelivery.
+std::string short_id(std::string_view json_string) {
+    if (json_string.size() <= every_text_may_have) return std::string(json_string);
+    return "\"sha256:" + to_hex(sha256(json_string)) + '"';
+}
+
 // A message that the server refused for its content, as a dead letter: its bytes and the server's words, and
 // nothing else that it may have stumbled over.
 std::string as_dead_letter(const Entry& entry, const std::string& error) {
     const auto members = json_members(entry.json);
     std::string out = "{";
     for (const auto& [name, value] : members) {
-        if (name != "event_id" && name != "source" && name != "event_type" && name != "headers") continue;
-        out.append(out.size() > 1 ? ",\"" : "\"").append(name).append("\":").append(value);
+        const bool is_text = name == "source" || name == "event_type" || name == "tenant_id";
+        if (name == "event_id")
+            out.append(out.size() > 1 ? ",\"" : "\"").append(name).append("\":").append(short_id(value));
+        else if (name == "headers" || (is_text && value.size() <= every_text_may_have))
+            out.append(out.size() > 1 ? ",\"" : "\"").append(name).append("\":").append(value);
     }
     append_bytes(out, entry.body);
     append_error(out, error);

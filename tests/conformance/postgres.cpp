@@ -172,6 +172,43 @@ TEST_F(PostgresSink, inboxes_that_are_switched_off_are_waited_for) {
     EXPECT_EQ(fixture_->read_all(inbox).size(), 1U);
 }
 
+TEST_F(PostgresSink, what_a_broker_sends_and_no_inbox_takes_is_a_dead_letter_and_the_others_arrive) {
+    const std::string inbox = fixture_->make_destination();
+    std::string noise;  // which an index cannot compress
+    for (std::uint64_t x = 1; noise.size() < 16000; x = x * 6364136223846793005U + 1442695040888963407U)
+        noise += std::to_string(x >> 32);
+    const std::array<std::string, 6> ids{"a", noise, "b", "nul header", "nul payload", "long texts"};
+    std::array<Event, 6> events;
+    std::vector<Message> messages(ids.size());
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+        events[i].from_broker = true;
+        events[i].event_id = ids[i];
+        events[i].source_id = "test:1";
+        messages[i].message_id = ids[i];
+        messages[i].destination = inbox;
+        messages[i].body = i == 4 ? R"({"n":"\u0000"})" : R"({"n":1})";
+        messages[i].content_type = "application/json";
+        messages[i].event = &events[i];
+    }
+    messages[3].headers.add("odd", std::string_view("a\0b", 3));
+    events[5].event_type = noise;
+    events[5].aggregate_id = noise;
+    for (int delivery = 0; delivery < 2; ++delivery) {  // a redelivery is a duplicate
+        const auto sink = sinks::make_sink(fixture_->settings(inbox));
+        Driver driver(*sink);
+        driver.give(messages);
+        driver.run();
+    }
+    Connection admin(fixture_->database());
+    EXPECT_EQ(admin.value("select string_agg(left(event_id, 10), ',' order by arrival) from " + inbox +
+                          " where error is null"),
+              "a," + noise.substr(0, 10) + ",b,nul header");
+    EXPECT_EQ(admin.value("select string_agg(event_id || ': ' || substring(error from "
+                          "'too long|unsupported Unicode escape sequence'), ', ' order by event_id) from " +
+                          inbox + " where error is not null and available_at = 'infinity'"),
+              "long texts: too long, nul payload: unsupported Unicode escape sequence");
+}
+
 }  // namespace
 
 INSTANTIATE_TYPED_TEST_SUITE_P(Postgres, SinkConformance, PostgresFixture);

@@ -124,4 +124,36 @@ select baton.receive('arrivals', 'm', 't', '{}');
 create temp table claimed as select event_id, lease_token from baton.claim_inbox('arrivals', 'w');
 select lives_ok($$ select baton.fail_inbox('arrivals', 'm', 'no', lease_token => (select lease_token from claimed), retry_after => '170000000 years') $$, 'as does a handler of an inbox');
 
+-- messages of an inbox
+select row_eq(format($$ select state, message, hint is not null from refusal($s$ select baton.receive('arrivals', 'x', 't', '{}', %s => noise(2001)) $s$) $$, c),
+              row('22001'::text, format('the %s of the message is too long: it has 2001 bytes, 2000 are allowed', c), true), c || ' of a message has up to 2000 bytes')
+  from unnest('{aggregate_id,source,trace_id}'::text[]) c;
+select is((select message from refusal($s$ select baton.receive_many('arrivals', jsonb_build_array('{"event_id": "1"}'::jsonb, jsonb_build_object('event_id', '2', 'aggregate_id', noise(16000)))) $s$)),
+          'the aggregate_id of message 2 of the batch is too long: it has 16000 bytes, 2000 are allowed', 'in a batch with its place');
+create table ledger (event_id text primary key, event_type text, payload json, processed_at timestamptz, retry_count int not null default 0, error text, received_at timestamptz default now());
+select baton.adopt_inbox('ledger', id_column => 'event_id');
+select is((select state from refusal($s$ select baton.receive('ledger', noise(16000), 't', '{}') $s$)), '22001', 'an id is refused where no index would take it');
+insert into ledger (event_id) values (noise(2690)), ('short');  -- which the table's own index takes, and a longer one does not
+select is((select array_agg(event_id) from baton.claim_inbox('ledger', 'w')), '{short}', 'and stops no other where it is in the table');
+select is((select state from refusal(format('select baton.receive(%L, %L, %L, %L, available_at => %L)', 'arrivals', 'x', 't', '{}', moment))), '22023', 'a message is not due at ' || moment)
+  from unnest('{infinity,-infinity}'::text[]) moment;
+select is((select state from refusal($s$ insert into arrivals (event_id, event_type) values (noise(2001), 't') $s$)), '23514', 'nor by a plain insert');
+select is(baton.receive('arrivals', noise(2000), noise(2000), '{}', noise(2000), noise(2000), trace_id => noise(2000)), 'new', 'the longest texts are taken');
+select lives_ok($$ select baton.enable_inbox_ordering('arrivals', 'aggregate_id') $$, 'can be put in order');
+create temp table longest as select event_id, lease_token from baton.claim_inbox('arrivals', 'w');
+select is((select count(*)::int from longest), 1, 'are given');
+select is((select sum(baton.complete_inbox('arrivals', event_id, lease_token)) from longest), 1::numeric, 'and completed');
+select lives_ok($$ delete from arrivals $$, 'and remembered');
+
+select baton.create_inbox('apart', tenancy => true);
+select row_eq($$ select state, message, hint is not null from refusal($s$ select baton.receive('apart', 'x', 't', '{}') $s$) $$,
+              row('22004'::text, 'a message of inbox "public.apart" names no tenant'::text, true), 'an inbox with tenants says that one is needed');
+select is((select state from refusal($s$ select baton.receive_many('apart', '[{"event_id": "x", "tenant_id": ""}]') $s$)), '22004', 'whatever stands there instead');
+select is(baton.receive_malformed('apart', 'broken', '\x00', 'what is that'), 'new', 'a message that cannot be read is kept all the same');
+select is((select array_agg(event_id || ': ' || error) from dlq_apart), '{"broken: what is that"}', 'as a dead letter of nobody');
+set baton.tenant_id = 'acme';
+select is_empty('select * from dlq_apart', 'which no tenant sees');
+reset baton.tenant_id;
+select is((select state from refusal($s$ select baton.complete('apart', 'nothing there') $s$)), (select state from refusal($s$ select baton.complete('arrivals', 'nothing there') $s$)), 'an id that nobody has is no error of its own');
+
 select * from finish();
