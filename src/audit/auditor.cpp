@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "audit/sleeper.hpp"
 #include "audit/watcher.hpp"
 #include "audit/workplace.hpp"
 #include "baton/error.hpp"
@@ -44,14 +45,18 @@ class Audit {
         const Undo relays([this] { relays_.stop(); });
         relays_.wait_for_owner(60s);
         Watcher watcher(*destination_);
-        load_.start();
-        const Undo load([this] { load_.stop(); });
-        facts_.faults = strike(plan_, relays_, [this] { check(); });
-        load_.stop();
+        if (plan_.load.retention.count() > 0) {
+            sleeper_.emplace(plan_.db, load_.outbox(), name_ + "_sleeper");
+            sleeper_->start();
+        }
+        const Undo sleeper([this] { sleeper_.reset(); });
+        write();
         tell("waiting for what is under way");
         drain(watcher);
         relays_.stop();
         watcher.stop();
+        if (sleeper_) sleeper_->finish(plan_.drain_limit);
+        check();
         return conclude(watcher);
     }
 
@@ -77,29 +82,29 @@ class Audit {
         if (plan_.check) plan_.check();
         if (const std::string failure = load_.failure(); !failure.empty())
             throw Error("a writer failed: " + failure);
+        if (const std::string failure = sleeper_ ? sleeper_->failure() : ""; !failure.empty())
+            throw Error("a group or the maintenance of its outbox failed: " + failure);
     }
 
-    // How many events the group has not settled, without the dead ones.
-    long unsettled() const {
-        try {
-            Connection db(plan_.db, "baton audit");
-            return std::stol(db.value(
-                "select coalesce((select max(lag_rows) from baton.group_lag where group_name = $1), "
-                "0) + (select "
-                "count(*) from baton_internal.parked join baton.consumer_groups using (group_id) where "
-                "group_name = $1 "
-                "and state <> 'dead')",
-                {name_}));
-        } catch (const ConnectionError&) {
-            return -1;
-        }
+    // Write while faults strike.
+    void write() {
+        const auto began = Clock::now();
+        load_.start();
+        const Undo load([this] { load_.stop(); });
+        const Progress by_events = [this] {
+            return static_cast<double>(load_.committed()) / static_cast<double>(plan_.events);
+        };
+        facts_.faults = strike(
+            plan_, relays_, [this] { check(); }, plan_.events > 0 ? by_events : progress_of(plan_.duration));
+        load_.stop();
+        seconds_ = std::chrono::duration<double>(Clock::now() - began).count();
     }
 
     // Wait until everything is settled, or nothing arrives any more.
     void drain(const Watcher& watcher) {
         auto moved = Clock::now();
         std::size_t before = watcher.count();
-        while ((left_ = unsettled()) != 0) {
+        while ((left_ = count_unsettled(plan_.db, name_)) != 0) {
             check();
             std::this_thread::sleep_for(50ms);
             if (watcher.count() != before) moved = Clock::now();
@@ -115,6 +120,7 @@ class Audit {
         facts_.seen = watcher.seen();
         facts_.ordered = destination_->keeps_order();
         facts_.deduplicates = destination_->deduplicates();
+        facts_.ghosts_judged = !plan_.may_send_what_is_taken_back;
         facts_.recovery = plan_.lease + 5s;
         for (auto& message : destination_->read_all()) facts_.arrived.push_back(std::move(message.id));
         load_.testify(facts_);
@@ -125,9 +131,21 @@ class Audit {
         report.dead = std::stol(db.value(
             "select coalesce(max(dead_letters), 0) from baton.dead_letter_depth where group_name = $1",
             {name_}));
-        report.seconds = std::chrono::duration<double>(plan_.duration).count();
+        report.seconds = seconds_;
+        report.seed = plan_.load.seed;
         if (plan_.keep) report.kept = workplace_.path().string();
+        if (sleeper_) judge_sleeper(report);
         return report;
+    }
+
+    // The same facts, but what the sleeping group got.
+    void judge_sleeper(Report& report) {
+        facts_.arrived = sleeper_->take();
+        facts_.seen.clear();
+        facts_.ordered = true;
+        facts_.deduplicates = false;
+        report.sleeper = judge(facts_);
+        report.retired = sleeper_->retired();
     }
 
     const Plan& plan_;
@@ -136,8 +154,10 @@ class Audit {
     Load load_;
     std::unique_ptr<Destination> destination_;
     Relays relays_;
+    std::optional<Sleeper> sleeper_;
     Facts facts_;
     long left_ = 0;
+    double seconds_ = 0;
 };
 
 }  // namespace
@@ -162,19 +182,27 @@ Fault run_command(const std::string& command) {
             }};
 }
 
-std::vector<FaultTime> strike(const Plan& plan, Relays& relays, const std::function<void()>& check) {
+Progress progress_of(milliseconds time) {
+    return [time, began = Clock::now()] {
+        return std::chrono::duration<double>(Clock::now() - began) / std::chrono::duration<double>(time);
+    };
+}
+
+std::vector<FaultTime> strike(const Plan& plan, Relays& relays, const std::function<void()>& check,
+                              const Progress& progress) {
+    constexpr double calm_from = 0.8;
     const auto tell = [&plan](const std::string& what) {
         if (plan.tell) plan.tell(what);
     };
-    tell(fmt::format("writing for {:.0f} s", std::chrono::duration<double>(plan.duration).count()));
+    tell(plan.events > 0
+             ? fmt::format("writing {} events", plan.events)
+             : fmt::format("writing for {:.0f} s", std::chrono::duration<double>(plan.duration).count()));
     std::vector<FaultTime> struck;
-    const auto end = Clock::now() + plan.duration;
-    const auto last = end - plan.duration / 5;
     auto next = Clock::now() + plan.fault_interval / 2;
-    while (Clock::now() < end) {
+    while (progress() < 1) {
         check();
         std::this_thread::sleep_for(20ms);
-        if (plan.faults.empty() || Clock::now() < next || Clock::now() > last) continue;
+        if (plan.faults.empty() || Clock::now() < next || progress() > calm_from) continue;
         const Fault& fault = plan.faults[struck.size() % plan.faults.size()];
         tell(fault.name);
         const auto began = Clock::now();

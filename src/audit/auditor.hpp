@@ -36,14 +36,17 @@ struct Plan {
     std::vector<std::pair<std::string, std::string>> environment;  // of the relays, beyond our own
     LoadPlan load;
     std::chrono::milliseconds duration{10'000};
+    long events = 0;  // when given, write until that many are committed, however long it takes
     int relays = 1;
     std::chrono::milliseconds lease{5'000};
     std::vector<Fault> faults;  // in turn, from the beginning again when all were struck
     std::chrono::milliseconds fault_interval{5'000};
     std::chrono::milliseconds drain_limit{60'000};  // without anything arriving
     bool keep = false;                              // leave everything behind
-    std::function<void(const std::string&)> tell;   // what is going on, a line each
-    std::function<void()> check;                    // throws when the audit is to end
+    // Does what a restore does: what the database has taken back may have been sent before.
+    bool may_send_what_is_taken_back = false;
+    std::function<void(const std::string&)> tell;  // what is going on, a line each
+    std::function<void()> check;                   // throws when the audit is to end
 };
 
 struct Report {
@@ -54,9 +57,14 @@ struct Report {
     long dead = 0;                    // parked for good
     long left = 0;                    // neither settled nor dead when the time was over
     double seconds = 0;               // of writing
-    std::string kept;                 // where the logs are, when they were kept
+    unsigned seed = 0;                // of the writers
+    // With a retention: what came of a group that stands still most of the time, and how many partitions
+    // were retired.
+    std::optional<Judgement> sleeper;
+    long retired = 0;
+    std::string kept;  // where the logs are, when they were kept
 
-    bool good() const { return judgement.good() && dead == 0 && left == 0; }
+    bool good() const { return judgement.good() && dead == 0 && left == 0 && (!sleeper || sleeper->good()); }
 };
 
 // Throws Error when the audit cannot be held; a bad result is a report.
@@ -65,9 +73,15 @@ Report run_audit(const Plan& plan);
 // broker.
 Report audit_way_in(const Plan& plan);
 
-// Strike one fault after the other for the plan's duration; the last fifth of the time is calm, so that a
-// recovery is seen. `check` runs all the time.
-std::vector<FaultTime> strike(const Plan& plan, Relays& relays, const std::function<void()>& check);
+// How much of the work is done, from 0 to 1.
+using Progress = std::function<double()>;
+// That of a stretch of time from now on.
+Progress progress_of(std::chrono::milliseconds time);
+
+// Strike one fault after the other until the work is done; the last fifth is calm, so that a recovery is
+// seen. `check` runs all the time.
+std::vector<FaultTime> strike(const Plan& plan, Relays& relays, const std::function<void()>& check,
+                              const Progress& progress);
 
 // A pipeline as a file, with values under dotted keys.
 std::string write_pipeline(const Destination::Values& values);

@@ -99,7 +99,7 @@ void Finding::add(const std::string& example) {
 
 bool Judgement::good() const {
     return committed > 0 && lost.count == 0 && phantom.count == 0 && unknown.count == 0 &&
-           ghosts.count == 0 && unexplained_copies.count == 0 &&
+           (!ghosts_judged || ghosts.count == 0) && unexplained_copies.count == 0 &&
            (!ordered || (out_of_order.count == 0 && leaps.count == 0));
 }
 
@@ -110,6 +110,7 @@ double Judgement::copy_rate() const {
 Judgement judge(const Facts& facts) {
     Judgement judgement;
     judgement.ordered = facts.ordered;
+    judgement.ghosts_judged = facts.ghosts_judged;
     judgement.committed = static_cast<long>(facts.committed.size());
     judgement.rolled_back = static_cast<long>(facts.rolled_back.size());
     judgement.taken_back = static_cast<long>(facts.taken_back.size());

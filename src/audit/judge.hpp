@@ -44,6 +44,7 @@ struct Facts {
     Clock::duration recovery = std::chrono::seconds(10);  // from the end of a fault until all is as before
     Clock::duration unsettled = std::chrono::seconds(3);  // how long an arrival may be without a checkpoint
     bool ordered = true;                                  // the broker keeps the order of a key
+    bool ghosts_judged = true;                            // nothing may be sent that is taken back later
     bool deduplicates = false;                            // the broker keeps one copy of an id
 };
 
@@ -75,6 +76,7 @@ struct Judgement {
     Finding leaps;               // with the copies left in
     Finding unexplained_copies;  // no fault explains them, or the broker should have dropped them
     bool ordered = true;
+    bool ghosts_judged = true;
     Latency calm;  // from commit to arrival, of those that no fault touched
     Latency all;
 

@@ -28,7 +28,12 @@ Load::~Load() {
 void Load::create() {
     Connection db(db_, "baton audit");
     db.exec("create schema " + name_);
-    db.query("select baton.create_outbox('events', $1)", {name_});
+    const std::string age = std::to_string(plan_.retention.count()) + " milliseconds";
+    if (plan_.retention.count() > 0)
+        db.query("select baton.create_outbox('events', $1, partition_interval => $2, retention => $2)",
+                 {name_, age});
+    else
+        db.query("select baton.create_outbox('events', $1)", {name_});
     db.exec("create table " + name_ + ".keys (key text primary key, number bigint not null default 0); " +
             "create table " + name_ +
             ".ledger (event_id text primary key, key text not null, number bigint not null)");

@@ -24,6 +24,7 @@ struct LoadPlan {
     double rate = 500;        // events per second, all writers together
     int payload_bytes = 200;  // about
     unsigned seed = std::random_device{}();
+    std::chrono::milliseconds retention{0};  // of the outbox, and the age at which it begins a new partition
     bool database_may_lose =
         false;  // commits that were answered, in a failover without synchronous replication
 };

@@ -28,7 +28,7 @@ std::vector<Line> lines_of(const Judgement& it) {
     return {{"lost", "lost", &it.lost, true},
             {"phantom (rolled back)", "phantom", &it.phantom, true},
             {"unknown", "unknown", &it.unknown, true},
-            {"lost by the database, and yet sent", "ghosts", &it.ghosts, true},
+            {"lost by the database, and yet sent", "ghosts", &it.ghosts, it.ghosts_judged},
             {"out of order", "out_of_order", &it.out_of_order, it.ordered},
             {"out of order, with copies", "leaps", &it.leaps, it.ordered},
             {"copies that no fault explains", "unexplained_copies", &it.unexplained_copies, true}};
@@ -37,6 +37,23 @@ std::vector<Line> lines_of(const Judgement& it) {
 std::string describe(const Latency& latency) {
     if (latency.events == 0) return "-";
     return fmt::format("{:.1f} / {:.1f} / {:.1f} ms", latency.p50, latency.p99, latency.p999);
+}
+
+// What a group came to that stood still most of the time, in one line.
+std::string describe(const Judgement& sleeper, long retired) {
+    return fmt::format("{} arrived, {} lost, {} phantom, {} out of order; {} partitions retired",
+                       sleeper.arrived, sleeper.lost.count, sleeper.phantom.count + sleeper.unknown.count,
+                       sleeper.out_of_order.count + sleeper.leaps.count, retired);
+}
+
+json sleeper_json(const Report& report) {
+    if (!report.sleeper) return nullptr;
+    json findings = json::object();
+    for (const auto& line : lines_of(*report.sleeper)) findings[line.key] = line.finding->count;
+    return {{"arrived", report.sleeper->arrived},
+            {"copies", report.sleeper->copies},
+            {"findings", findings},
+            {"retired_partitions", report.retired}};
 }
 
 json latency_json(const Latency& latency) {
@@ -68,12 +85,18 @@ std::string as_text(const Report& report) {
         row(line.name, line.judged ? std::to_string(line.finding->count) : "not promised by this broker");
     row("dead letters", std::to_string(report.dead));
     if (report.left != 0) row("not settled at the end", std::to_string(report.left));
+    if (report.sleeper) row("a group that often stands still", describe(*report.sleeper, report.retired));
     row("latency p50 / p99 / p99.9", describe(it.calm));
     if (!report.faults.empty()) row("  with those hit by faults", describe(it.all));
     for (const auto& [name, count] : count_faults(report)) row("fault", fmt::format("{} x {}", count, name));
     for (const auto& line : lines_of(it))
         for (const auto& example : line.finding->examples)
             if (line.judged) row(line.name, example);
+    if (report.sleeper)
+        for (const auto& line : lines_of(*report.sleeper))
+            for (const auto& example : line.finding->examples)
+                if (line.judged) row(std::string("there: ") + line.name, example);
+    row("seed", std::to_string(report.seed));
     return text;
 }
 
@@ -100,6 +123,8 @@ std::string as_json(const Report& report) {
                 {"examples", examples},
                 {"dead", report.dead},
                 {"left", report.left},
+                {"stopped_group", sleeper_json(report)},
+                {"seed", report.seed},
                 {"latency", latency_json(it.calm)},
                 {"latency_with_faults", latency_json(it.all)},
                 {"faults", count_faults(report)}}

@@ -50,14 +50,14 @@ class WayIn {
         relays_.start();
         const Undo relays([this] { relays_.stop(); });
         Publisher publisher(publisher_settings(plan_, broker_->sink_values()), broker_->publish_to(),
-                            {plan_.load.keys, plan_.load.rate, plan_.load.payload_bytes});
+                            {plan_.load.keys, plan_.load.rate, plan_.load.payload_bytes, plan_.load.seed});
         Watcher watcher(*inbox_);
         publisher.start();
         const auto check = [this, &publisher] {
             if (plan_.check) plan_.check();
             if (const std::string failure = publisher.failure(); !failure.empty()) throw Error(failure);
         };
-        facts_.faults = strike(plan_, relays_, check);
+        facts_.faults = strike(plan_, relays_, check, progress_of(plan_.duration));
         publisher.stop();
         check();
         publisher.testify(facts_);
@@ -101,6 +101,7 @@ class WayIn {
         for (auto& message : inbox_->read_all()) facts_.arrived.push_back(std::move(message.id));
         report.judgement = judge(facts_);
         report.repeated = publisher.repeated();
+        report.seed = plan_.load.seed;
         for (const auto& fault : facts_.faults) report.faults.push_back(fault.name);
         postgres::Connection db(plan_.db, "baton audit");
         report.dead = std::stol(

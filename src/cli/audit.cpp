@@ -26,6 +26,7 @@ struct AuditOptions {
     double seconds = 10;
     double interval = 5;
     double lease = 5;
+    double retention = 0;
     bool json = false;
     audit::Plan plan;
 };
@@ -90,6 +91,7 @@ int audit_command(AuditOptions& options) {
     plan.pipeline = read_pairs(options.set);
     plan.duration = ms(options.seconds);
     plan.lease = ms(options.lease);
+    plan.load.retention = ms(options.retention);
     plan.fault_interval = ms(options.interval);
     for (const auto& name : options.faults) plan.faults.push_back(find_fault(name, options.lease));
     for (const auto& command : options.commands) plan.faults.push_back(audit::run_command(command));
@@ -136,6 +138,16 @@ void add_audit(Program& program) {
     command.add_option("--seconds", options->seconds, "how long to write")
         ->check(CLI::Range(1.0, 86400.0))
         ->capture_default_str();
+    command
+        .add_option("--events", options->plan.events,
+                    "how many events to write, however long it takes; instead of --seconds")
+        ->check(CLI::Range(1L, 1'000'000'000L));
+    command.add_option("--seed", options->plan.load.seed, "of the writers; the report names it");
+    command
+        .add_option("--retention", options->retention,
+                    "seconds after which the outbox retires what every group has read; a second group, which "
+                    "stands still most of the time, must get everything too")
+        ->check(CLI::Range(0.1, 86400.0));
     command.add_option("--relays", options->plan.relays, "how many relays run at once")
         ->check(CLI::Range(1, 10))
         ->capture_default_str();

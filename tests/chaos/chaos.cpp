@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "audit/report.hpp"
+#include "chaos/database.hpp"
 #include "chaos/failover.hpp"
 #include "chaos/stands.hpp"
 #include "support/broker.hpp"
@@ -33,43 +34,6 @@ constexpr auto lease = 3s;
 std::chrono::seconds seconds_per_sink() {
     const char* given = std::getenv("BATON_CHAOS_SECONDS");
     return std::chrono::seconds(given == nullptr ? 60 : std::max(std::atoi(given), 5));
-}
-
-// A database whose relays come through a proxy.
-struct Database {
-    Cluster cluster{Form::extension};
-    std::string url = cluster.fresh_database();
-    Proxy proxy{cluster.server().port()};
-
-    std::string relay_url() {
-        Connection db(url);
-        db.exec(
-            "do $$ begin create role chaos login superuser password 'c'; exception when duplicate_object "
-            "then null; end $$");
-        return "host=127.0.0.1 port=" + std::to_string(proxy.port()) +
-               " user=chaos password=c dbname=" + db.value("select current_database()");
-    }
-};
-
-std::vector<Fault> database_faults(Database& database) {
-    auto& server = database.cluster.server();
-    Proxy& proxy = database.proxy;
-    return {{"PostgreSQL stopped at once and restarted",
-             [&server](Relays&) {
-                 server.stop(postgres::LocalServer::Stop::immediate);
-                 server.start();
-             }},
-            {"PostgreSQL killed and restarted",
-             [&server](Relays&) {
-                 server.kill_hard();
-                 server.start();
-             }},
-            {"connections to PostgreSQL cut", [&proxy](Relays&) { proxy.cut(); }},
-            {"PostgreSQL half-open longer than the lease", [&proxy](Relays&) {
-                 proxy.swallow(Proxy::Swallow::everything);
-                 std::this_thread::sleep_for(lease + 1s);
-                 proxy.heal();
-             }}};
 }
 
 // The relays' wall clock, which can be set: their steady clock goes on, as it does when an operator or NTP
@@ -110,7 +74,7 @@ class FakeClock {
 // relays.
 std::vector<Fault> all_faults(Stand& stand, Database& database, FakeClock& clock) {
     const std::vector<Fault> broker = broker_faults(stand);
-    std::vector<Fault> rest = database_faults(database);
+    std::vector<Fault> rest = database_faults(database, lease);
     for (auto& fault : clock.faults()) rest.push_back(std::move(fault));
     std::vector<Fault> others;
     for (std::size_t i = 0; i < std::max(broker.size(), rest.size()); ++i) {
@@ -137,8 +101,8 @@ audit::Report audit_stand(const std::string& name) {
     const auto stand = make_stand(way_in ? name.substr(0, name.size() - 3) : name);
     Database database;
     audit::Plan plan;
-    plan.db = database.url;
-    plan.relay_db = database.relay_url();
+    plan.db = database.url();
+    plan.relay_db = database.proxied_url();
     plan.program = program_file();
     // The way in from PostgreSQL is that from an outbox elsewhere: the relay lives where its inbox is.
     const bool from_outbox = way_in && stand->source().empty();

@@ -62,6 +62,21 @@ TEST_F(Auditing, a_killed_and_a_paused_relay_lose_nothing_on_the_way_to_an_inbox
     EXPECT_EQ(report.value("copies", -1), 0) << "an inbox takes a message once";
 }
 
+TEST_F(Auditing, a_group_that_often_stands_still_gets_everything_while_partitions_are_retired) {
+    const auto ran = audit({"--seconds", "12", "--retention", "0.5"});
+    expect_good(ran);
+    const auto report = report_of(ran);
+    EXPECT_EQ(report["stopped_group"].value("arrived", 0), report.value("committed", -1)) << report;
+    EXPECT_GT(report["stopped_group"].value("retired_partitions", 0), 0) << report;
+}
+
+TEST_F(Auditing, as_many_events_are_written_as_asked_and_the_seed_is_told) {
+    const auto ran = audit({"--events", "600", "--seed", "42"});
+    expect_good(ran);
+    EXPECT_GE(report_of(ran).value("committed", 0), 600);
+    EXPECT_EQ(report_of(ran).value("seed", 0), 42);
+}
+
 TEST_F(Auditing, a_broker_that_drops_events_is_found_out) {
     RedisServer redis;
     redis.start();

@@ -1,0 +1,58 @@
+#pragma once
+// A second group of the audited outbox, which stands still most of the time while maintenance retires
+// partitions every moment: nothing may go that the group has not read.
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "postgres/connection.hpp"
+
+namespace baton::audit {
+
+class Sleeper {
+  public:
+    Sleeper(std::string db, std::string outbox, std::string group)
+        : db_(std::move(db)), outbox_(std::move(outbox)), group_(std::move(group)) {}
+    ~Sleeper() { stop(); }
+    Sleeper(const Sleeper&) = delete;
+    Sleeper& operator=(const Sleeper&) = delete;
+
+    // Make the group, and begin to sleep and to retire.
+    void start();
+    // End both, and then read what is left. Gives up when nothing has come for `limit`.
+    void finish(std::chrono::milliseconds limit);
+    void stop();
+
+    // What no fault explains; empty when nothing went wrong.
+    std::string failure() const;
+    // The event ids that it got, in their order; empty afterwards.
+    std::vector<std::string> take();
+    // How many partitions are gone.
+    long retired() const { return retired_; }
+
+  private:
+    void read_on(postgres::Connection& db);
+    void maintain(postgres::Connection& db);
+    void keep_going(std::chrono::milliseconds pause, const std::function<void(postgres::Connection&)>& work);
+    bool nap(std::chrono::milliseconds time) const;
+
+    std::string db_;
+    std::string outbox_;
+    std::string group_;
+    std::vector<std::thread> threads_;
+    std::atomic<bool> stopping_{false};
+    std::atomic<long> retired_{0};
+    mutable std::mutex mutex_;
+    std::vector<std::string> arrived_;
+    std::string failure_;
+};
+
+// How many events a group has not settled, without the dead ones; -1 while the server is away.
+long count_unsettled(const std::string& db, const std::string& group);
+
+}  // namespace baton::audit
