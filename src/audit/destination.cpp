@@ -12,7 +12,9 @@ namespace {
 
 class FileDestination final : public Destination {
   public:
-    explicit FileDestination(Place place) : file_(place.folder / (place.name + ".jsonl")) {}
+    explicit FileDestination(const Place& place)
+        : file_(std::filesystem::path(place.reader.text("folder", place.folder.string())) /
+                (place.name + ".jsonl")) {}
 
     void create() override {}
     Values sink_values() override { return {{"path", file_.string()}}; }
@@ -52,7 +54,7 @@ Destination::Values Destination::source_values() const {
 }
 
 std::unique_ptr<Destination> make_file_destination(Place place) {
-    return std::make_unique<FileDestination>(std::move(place));
+    return std::make_unique<FileDestination>(place);
 }
 
 std::unique_ptr<Destination> make_destination(Place place) {

@@ -20,7 +20,8 @@ class HttpDestination final : public Destination {
         : port_(static_cast<int>(place.reader.number("port", 0))),
           path_("/" + place.name),
           base_(place.sink.text("url", place.reader.text("url", ""))),
-          way_in_(place.sink.has("listen")) {
+          way_in_(place.sink.has("listen")),
+          reader_(place.reader) {
         if (way_in_ && base_.empty()) base_ = "http://" + place.sink.text("listen");
         if (port_ == 0 && !way_in_) port_ = find_free_port();
     }
@@ -29,6 +30,10 @@ class HttpDestination final : public Destination {
     void create() override {
         if (way_in_) return;
         server_.Post(path_, [this](const httplib::Request& request, httplib::Response& response) {
+            if (!knows(request)) {
+                response.status = 401;
+                return;
+            }
             take(request);
             response.status = 204;
         });
@@ -56,6 +61,12 @@ class HttpDestination final : public Destination {
     void remove() override { stop(); }
 
   private:
+    // Whether the sender has the secret that the reader's settings name, as it is now.
+    bool knows(const httplib::Request& request) {
+        const std::lock_guard lock(mutex_);
+        const std::string wanted = reader_.text("authorization", "");
+        return wanted.empty() || request.get_header_value("authorization") == wanted;
+    }
     void take(const httplib::Request& request) {
         std::vector<Received> messages;
         const auto body = nlohmann::json::parse(request.body, nullptr, false);
@@ -77,6 +88,7 @@ class HttpDestination final : public Destination {
     std::string path_;
     std::string base_;
     bool way_in_;
+    relay::Settings reader_;
     httplib::Server server_;
     std::thread thread_;
     std::mutex mutex_;

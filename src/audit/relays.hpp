@@ -40,6 +40,8 @@ class Relays {
     // Throws Error when one has ended by itself.
     void check();
 
+    // Whose owner counts. Places at brokers that were made for the audit have the same name.
+    const std::string& group() const { return plan_.group; }
     std::string log_tail() const;
 
   private:

@@ -12,8 +12,8 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-constexpr auto sleep_time = 5s;
-constexpr auto maintenance_pause = 200ms;
+constexpr auto sleep_time = 9s;
+constexpr auto maintenance_pause = 50ms;
 constexpr int visibility_seconds = 5;  // a batch whose server died comes again soon
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Every sink on its real server, everything that can break broken in turn, and an audit of each:
 //
 //   chaos [SINK...]     BATON_CHAOS_SECONDS says how long each of them is written to (60), BATON_CHAOS_FAULTS
-//                       which faults are struck, by their names (all)
+//                       which faults are struck, by their names (all), BATON_CHAOS_SEED the writers' seed
 //
 // Prints a page in Markdown; ends with 1 when an audit was bad.
 
@@ -16,6 +16,8 @@
 #include "audit/report.hpp"
 #include "chaos/database.hpp"
 #include "chaos/failover.hpp"
+#include "chaos/poison.hpp"
+#include "chaos/restores.hpp"
 #include "chaos/stands.hpp"
 #include "support/broker.hpp"
 #include "support/cluster.hpp"
@@ -72,8 +74,8 @@ class FakeClock {
 
 // Faults of the broker and of the database in turn, and after every second one something happens to the
 // relays.
-std::vector<Fault> all_faults(Stand& stand, Database& database, FakeClock& clock) {
-    const std::vector<Fault> broker = broker_faults(stand);
+std::vector<Fault> all_faults(Stand& stand, Way way, Database& database, FakeClock& clock) {
+    const std::vector<Fault> broker = broker_faults(stand, way);
     std::vector<Fault> rest = database_faults(database, lease);
     for (auto& fault : clock.faults()) rest.push_back(std::move(fault));
     std::vector<Fault> others;
@@ -96,7 +98,7 @@ std::vector<Fault> all_faults(Stand& stand, Database& database, FakeClock& clock
 }
 
 // "kafka" is the way out to it, "kafka-in" the way in from it.
-audit::Report audit_stand(const std::string& name) {
+audit::Report audit_stand(const std::string& name, unsigned seed) {
     const bool way_in = name.ends_with("-in");
     const auto stand = make_stand(way_in ? name.substr(0, name.size() - 3) : name);
     Database database;
@@ -117,9 +119,11 @@ audit::Report audit_stand(const std::string& name) {
     plan.relays = 2;
     plan.lease = lease;
     plan.load.rate = stand->rate();
+    plan.load.seed = seed;
+    plan.load.retention = 1s;
     FakeClock clock;
     plan.environment = clock.environment();
-    plan.faults = all_faults(*stand, database, clock);
+    plan.faults = all_faults(*stand, way_in ? Way::in : Way::out, database, clock);
     plan.fault_interval = 1s;
     plan.tell = [&name](const std::string& what) { std::cerr << name << ": " << what << std::endl; };
     auto report = way_in && !from_outbox ? audit::audit_way_in(plan) : audit::run_audit(plan);
@@ -131,16 +135,35 @@ const std::map<std::string, Replication> failovers{{"failover-synchronous", Repl
                                                    {"failover-guarded", Replication::guarded},
                                                    {"failover-unguarded", Replication::unguarded}};
 
-// Any audit by its name: a stand's, or that of a failover.
-audit::Report audit_by_name(const std::string& name) {
+// Any audit by its name: a stand's, or that of failovers, of restores, of events that kill their consumers.
+audit::Report audit_by_name(const std::string& name, unsigned seed) {
+    const auto tell = [&name](const std::string& what) { std::cerr << name << ": " << what << std::endl; };
     const auto failover = failovers.find(name);
-    if (failover == failovers.end()) return audit_stand(name);
-    auto report = audit_failover(failover->second, seconds_per_sink(), [&name](const std::string& what) {
-        std::cerr << name << ": " << what << std::endl;
-    });
+    const auto restore = restores().find(name);
+    if (name == "poison") return audit_poison(seconds_per_sink());
+    if (failover == failovers.end() && restore == restores().end()) return audit_stand(name, seed);
+    auto report = failover != failovers.end()
+                      ? audit_failover(failover->second, seconds_per_sink(), seed, tell)
+                      : audit_restore(restore->second, seconds_per_sink(), seed, tell);
     report.sink = fmt::format("{} ({} lost by the database, {} of them sent)", name,
                               report.judgement.taken_back, report.judgement.ghosts.count);
     return report;
+}
+
+// What all audits are to be held for when none is named.
+std::vector<std::string> all_names() {
+    std::vector<std::string> names = stand_names();
+    for (const auto* broker : {"http", "kafka", "nats", "postgres", "rabbitmq", "redis", "sqs"})
+        names.push_back(broker + std::string("-in"));
+    names.push_back("poison");
+    for (const auto& [name, restore] : restores()) names.push_back(name);
+    for (const auto& [name, replication] : failovers) names.push_back(name);
+    return names;
+}
+
+unsigned seed_given() {
+    const char* given = std::getenv("BATON_CHAOS_SEED");
+    return given == nullptr ? std::random_device{}() : static_cast<unsigned>(std::atol(given));
 }
 
 std::string row(const audit::Report& report) {
@@ -156,29 +179,49 @@ std::string row(const audit::Report& report) {
                        report.dead + report.left, latency, report.good() ? "good" : "**bad**");
 }
 
+std::string preamble(unsigned seed) {
+    return fmt::format(
+        "Each sink on its real server, written to for {} s at about 400 events/s (SQS: 100) by 4 writers "
+        "and one transaction that is held open; two relays with a lease of {} s. Faults follow each other 1 "
+        "s apart. Latency is from commit to being read back at the broker, of the events that no fault "
+        "touched. NAME-in is the way in: messages published to the broker, some of them twice, must be in "
+        "an inbox once. On the way out the outbox retires partitions after one second, while a second group "
+        "stands still most of the time: whatever that one misses or gets out of order makes the verdict bad "
+        "too. Seed {}.\n\n"
+        "In restores and unguarded failovers the database itself goes back to an earlier moment: what it "
+        "lost, and how much of that had been sent, stands next to the name; everything else is judged.\n\n"
+        "A group's position follows its oldest event that is not settled. Where a broker takes one message "
+        "of a key at a time, a busy key holds it back, and what was delivered beyond it is delivered again "
+        "after a crash: those are the copies of RabbitMQ and SQS.\n\n",
+        seconds_per_sink().count(), std::chrono::seconds(lease).count(), seed);
+}
+
+template <class Count>
+std::string counts(const std::map<std::string, Count>& by_name) {
+    std::string text;
+    for (const auto& [name, count] : by_name) text += " " + name + " " + std::to_string(count);
+    return text;
+}
+
 int run(std::vector<std::string> names) {
-    if (names.empty()) {
-        names = stand_names();
-        for (const auto* broker : {"http", "kafka", "nats", "postgres", "rabbitmq", "redis", "sqs"})
-            names.push_back(broker + std::string("-in"));
-        for (const auto& [name, replication] : failovers) names.push_back(name);
-    }
+    if (names.empty()) names = all_names();
+    const unsigned seed = seed_given();
     std::string page =
         "| sink | committed | rolled back | lost | phantom | copies | unexplained | out of order | ... with "
         "copies | dead or left | latency p50 / p99 / p99.9, ms | verdict |\n"
         "|---|---|---|---|---|---|---|---|---|---|---|---|\n";
     std::map<std::string, std::map<std::string, int>> struck;
+    std::map<std::string, long> retired;
     std::string details;
     bool good = true;
     for (const auto& name : names) {
         try {
-            const auto report = audit_by_name(name);
+            const auto report = audit_by_name(name, seed);
             page += row(report);
             for (const auto& fault : report.faults) ++struck[fault][name];
-            // What may happen without a guard is counted, not judged.
-            const bool judged = !name.ends_with("-unguarded");
-            good = good && (report.good() || !judged);
-            if (!report.good() && judged) details += "\n```\n" + audit::as_text(report) + "```\n";
+            if (report.sleeper) retired[name] = report.retired;
+            good = good && report.good();
+            if (!report.good()) details += "\n```\n" + audit::as_text(report) + "```\n";
         } catch (const Unavailable& unavailable) {
             page += "| " + name + " | skipped: " + unavailable.what() + " |\n";
         } catch (const std::exception& error) {
@@ -186,26 +229,9 @@ int run(std::vector<std::string> names) {
             good = false;
         }
     }
-    std::cout
-        << fmt::format(
-               "Each sink on its real server, written to for {} s at about 400 events/s (SQS: 100) by 4 "
-               "writers and one "
-               "transaction that is held open; two relays with a lease of {} s. Faults follow each other 1 s "
-               "apart. Latency is from commit to being read back at the broker, of the events that no fault "
-               "touched. NAME-in is the way in: messages published to the broker, some of them twice, "
-               "must be in an inbox once.\n\n"
-               "A group's position follows its oldest event that is not settled. Where a broker takes one "
-               "message "
-               "of a key at a time, a busy key holds it back, and what was delivered beyond it is delivered "
-               "again "
-               "after a crash: those are the copies of RabbitMQ and SQS.\n\n",
-               seconds_per_sink().count(), std::chrono::seconds(lease).count())
-        << page << "\nFaults struck:\n\n";
-    for (const auto& [fault, sinks] : struck) {
-        std::cout << "- " << fault << ":";
-        for (const auto& [sink, count] : sinks) std::cout << " " << sink << " " << count;
-        std::cout << "\n";
-    }
+    std::cout << preamble(seed) << page << "\nFaults struck:\n\n";
+    for (const auto& [fault, sinks] : struck) std::cout << "- " << fault << ":" << counts(sinks) << "\n";
+    std::cout << "\nPartitions retired:" << counts(retired) << "\n";
     std::cout << details;
     return good ? 0 : 1;
 }

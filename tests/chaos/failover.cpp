@@ -8,7 +8,7 @@ namespace baton::test {
 
 using namespace std::chrono_literals;
 
-audit::Report audit_failover(Replication replication, std::chrono::seconds time,
+audit::Report audit_failover(Replication replication, std::chrono::seconds time, unsigned seed,
                              const std::function<void(const std::string&)>& tell) {
     PatroniCluster cluster(replication == Replication::synchronous);
     Connection(cluster.url()).exec("create database shop");
@@ -25,6 +25,8 @@ audit::Report audit_failover(Replication replication, std::chrono::seconds time,
     plan.duration = time;
     plan.relays = 2;
     plan.lease = 3s;
+    plan.load.seed = seed;
+    plan.may_send_what_is_taken_back = replication == Replication::unguarded;
     plan.load.database_may_lose = replication != Replication::synchronous;
     plan.faults = {
         {"the primary killed, its standby promoted", [&cluster](audit::Relays&) { cluster.fail_over(); }},

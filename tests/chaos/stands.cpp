@@ -2,11 +2,13 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <thread>
 
+#include "chaos/stand_parts.hpp"
 #include "support/broker.hpp"
 #include "support/cluster.hpp"
-#include "support/elasticmq.hpp"
+#include "support/small_disk.hpp"
 
 namespace baton::test {
 
@@ -16,137 +18,35 @@ using audit::Relays;
 
 namespace {
 
-std::string at(int port) {
-    return "127.0.0.1:" + std::to_string(port);
-}
+constexpr int disk_megabytes = 64;
 
+// A file on a small file system, where one can be mounted.
 class FileStand final : public Stand {
   public:
+    FileStand() {
+        try {
+            disk_.emplace(disk_megabytes);
+        } catch (const Unavailable& unavailable) {
+            announce_skip(unavailable.what());
+        }
+    }
     Values sink() override { return {{"type", "file"}}; }
-    bool has_server() const override { return false; }
-};
-
-// A broker behind a proxy.
-template <class Server>
-class BrokerStand : public Stand {
-  public:
-    void kill_server() override { server_.kill_hard(); }
-    void start_server() override { server_.start(); }
-    Proxy* proxy() override { return &proxy_; }
-
-  protected:
-    void begin() {
-        server_.start();
-        proxy_.set_target(server_.port());
-    }
-    Proxy proxy_;
-    Server server_;
-};
-
-class NatsStand final : public BrokerStand<NatsServer> {
-  public:
-    NatsStand() { begin(); }
-    Values sink() override {
-        return {{"type", "nats"},
-                {"url", "nats://" + at(proxy_.port())},
-                {"ack_timeout", "3s"},
-                {"connect_timeout", "2s"},
-                {"heartbeat", "500ms"}};
-    }
-    Values reader() override { return {{"url", server_.url()}}; }
-    Values source() override {
-        return {{"type", "nats"},          {"url", "nats://" + at(proxy_.port())},
-                {"ack_wait", "3s"},        {"ack_timeout", "2s"},
-                {"connect_timeout", "2s"}, {"heartbeat", "500ms"}};
-    }
-};
-
-class RedisStand final : public BrokerStand<RedisServer> {
-  public:
-    RedisStand() { begin(); }
-    Values sink() override {
-        return {{"type", "redis"},
-                {"url", "redis://" + at(proxy_.port())},
-                {"connect_timeout", "1s"},
-                {"response_timeout", "2s"}};
-    }
-    Values reader() override { return {{"url", "redis://" + at(server_.port())}}; }
-    Values source() override {
-        return {{"type", "redis"},
-                {"url", "redis://" + at(proxy_.port())},
-                {"claim_idle", "2s"},
-                {"connect_timeout", "2s"},
-                {"response_timeout", "1s"}};
-    }
-};
-
-class RabbitStand final : public BrokerStand<RabbitServer> {
-  public:
-    RabbitStand() { begin(); }
-    Values sink() override {
-        return {{"type", "rabbitmq"},
-                {"url", "amqp://guest:guest@" + at(proxy_.port()) + "/"},
-                {"heartbeat", "1s"},
-                {"connect_timeout", "2s"}};
-    }
-    Values reader() override { return {{"url", "amqp://guest:guest@" + at(server_.port()) + "/"}}; }
-    Values source() override {
-        return {{"type", "rabbitmq"},
-                {"url", "amqp://guest:guest@" + at(proxy_.port()) + "/"},
-                {"heartbeat", "1s"},
-                {"connect_timeout", "2s"}};
-    }
-};
-
-class KafkaStand final : public BrokerStand<KafkaServer> {
-  public:
-    KafkaStand() {
-        server_.advertised_proxy_port = proxy_.port();
-        server_.settings = {"group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=1000"};
-        server_.start();
-        proxy_.set_target(server_.proxied_port());
-    }
-    Values sink() override {
-        return {{"type", "kafka"},
-                {"brokers", at(proxy_.port())},
-                {"connect_timeout", "3s"},
-                {"properties.socket.timeout.ms", std::int64_t{2500}},
-                {"properties.request.timeout.ms", std::int64_t{2000}}};
-    }
     Values reader() override {
-        return {{"brokers", at(server_.port())}, {"properties.request.timeout.ms", std::int64_t{5000}}};
+        if (!disk_) return {};
+        return {{"folder", disk_->path().string()}};
     }
-    Values source() override {
-        return {{"type", "kafka"},
-                {"brokers", at(proxy_.port())},
-                {"connect_timeout", "3s"},
-                {"properties.session.timeout.ms", std::int64_t{4000}},
-                {"properties.heartbeat.interval.ms", std::int64_t{500}},
-                {"properties.socket.timeout.ms", std::int64_t{2000}}};
+    bool has_server() const override { return false; }
+    std::vector<Fault> own_faults(Way) override {
+        if (!disk_) return {};
+        return {{"the disk full for 4 s", [this](Relays&) {
+                     disk_->fill();
+                     std::this_thread::sleep_for(4s);
+                     disk_->relieve();
+                 }}};
     }
-};
 
-template <bool fifo>
-class SqsStand final : public BrokerStand<ElasticServer> {
-  public:
-    SqsStand() { begin(); }
-    Values sink() override {
-        return {{"type", "sqs"},
-                {"queue", fifo ? "any.fifo" : "any"},
-                {"endpoint", "http://" + at(proxy_.port())},
-                {"region", "elasticmq"},
-                {"access_key", "key"},
-                {"secret_key", "secret"},
-                {"connect_timeout", "1s"},
-                {"timeout", "3s"}};
-    }
-    Values reader() override { return {{"endpoint", "http://" + at(server_.port())}}; }
-    double rate() const override { return 100; }
-    Values source() override {
-        Values values = sink();
-        values["visibility"] = "5s";
-        return values;
-    }
+  private:
+    std::optional<SmallDisk> disk_;
 };
 
 // The server is the auditor's own; from outside only the way to it can be broken.
@@ -156,11 +56,14 @@ class HttpStand final : public Stand {
     Values sink() override {
         return {{"type", "http"},
                 {"url", "http://" + at(proxy_.port())},
+                {"headers.authorization", "Bearer " + secret_.reference()},
                 {"max_concurrent", std::int64_t{4}},
                 {"connect_timeout", "1s"},
                 {"timeout", "2s"}};
     }
-    Values reader() override { return {{"port", std::int64_t{port_}}}; }
+    Values reader() override {
+        return {{"port", std::int64_t{port_}}, {"authorization", "Bearer " + at_receiver_.reference()}};
+    }
     Values source() override {
         return {{"type", "http"}, {"listen", at(port_)}, {"secret", secret}, {"answer_timeout", "3s"}};
     }
@@ -172,34 +75,54 @@ class HttpStand final : public Stand {
     }
     bool has_server() const override { return false; }
     Proxy* proxy() override { return &proxy_; }
+    // On the way in the secret is shared with the auditor's own publisher.
+    std::vector<Fault> own_faults(Way way) override {
+        if (way == Way::in) return {};
+        return {secret_.exchange([this](const std::string& value) { at_receiver_.exchange(value); })};
+    }
 
   private:
     static constexpr const char* secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
     int port_;
     Proxy proxy_;
+    Secret secret_;
+    SecretFile at_receiver_{secret_.value()};
 };
 
 class PostgresStand final : public Stand {
   public:
     PostgresStand() : cluster_(Form::plain), database_(cluster_.fresh_database()) {
         proxy_.set_target(cluster_.server().port());
-        Connection(cluster_.server().url()).exec("create role audited login superuser password 'a'");
+        admin("create role auditor login superuser password 'a'");
+        admin("create role relay login superuser password '" + secret_.value() + "'");
     }
-    Values sink() override { return {{"type", "postgres"}, {"url", url(proxy_.port())}, {"timeout", "2s"}}; }
-    Values reader() override { return {{"url", url(cluster_.server().port())}}; }
-    std::string home() override { return url(cluster_.server().port()); }
+    Values sink() override {
+        return {{"type", "postgres"},
+                {"url", url(proxy_.port(), "relay", secret_.reference())},
+                {"timeout", "2s"}};
+    }
+    Values reader() override { return {{"url", home()}}; }
+    std::string home() override { return url(cluster_.server().port(), "auditor", "a"); }
     void kill_server() override { cluster_.server().kill_hard(); }
     void start_server() override { cluster_.server().start(); }
     Proxy* proxy() override { return &proxy_; }
+    std::vector<Fault> own_faults(Way) override {
+        return {secret_.exchange([this](const std::string& value) {
+            admin("alter role relay password '" + value + "'");
+            admin("select pg_terminate_backend(pid) from pg_stat_activity where usename = 'relay'");
+        })};
+    }
 
   private:
-    std::string url(int port) {
-        return "host=127.0.0.1 port=" + std::to_string(port) +
-               " user=audited password=a dbname=" + Connection(database_).value("select current_database()");
+    void admin(const std::string& sql) { Connection(cluster_.server().url()).exec(sql); }
+    std::string url(int port, const std::string& role, const std::string& password) const {
+        return "host=127.0.0.1 port=" + std::to_string(port) + " user=" + role + " password=" + password +
+               " " + database_.substr(database_.find("dbname="));
     }
     Cluster cluster_;
     std::string database_;
     Proxy proxy_;
+    Secret secret_;
 };
 
 template <class Kind>
@@ -209,10 +132,25 @@ std::unique_ptr<Stand> make() {
 
 const std::map<std::string, std::function<std::unique_ptr<Stand>()>>& makers() {
     static const std::map<std::string, std::function<std::unique_ptr<Stand>()>> all{
-        {"file", make<FileStand>},   {"http", make<HttpStand>},         {"kafka", make<KafkaStand>},
-        {"nats", make<NatsStand>},   {"postgres", make<PostgresStand>}, {"rabbitmq", make<RabbitStand>},
-        {"redis", make<RedisStand>}, {"sqs", make<SqsStand<false>>},    {"sqs-fifo", make<SqsStand<true>>}};
+        {"file", make<FileStand>},   {"http", make<HttpStand>},         {"kafka", make_kafka_stand},
+        {"nats", make_nats_stand},   {"postgres", make<PostgresStand>}, {"rabbitmq", make_rabbitmq_stand},
+        {"redis", make_redis_stand}, {"sqs", make_sqs_stand},           {"sqs-fifo", make_sqs_fifo_stand}};
     return all;
+}
+
+// What can be done to the way to the broker.
+void add_faults_of(Proxy& proxy, std::vector<Fault>& faults) {
+    faults.push_back({"connections to the broker cut", [&proxy](Relays&) { proxy.cut(); }});
+    faults.push_back({"broker half-open for 4 s", [&proxy](Relays&) {
+                          proxy.swallow(Proxy::Swallow::everything);
+                          std::this_thread::sleep_for(4s);
+                          proxy.heal();
+                      }});
+    faults.push_back({"the broker's answers lost for 2 s", [&proxy](Relays&) {
+                          proxy.swallow(Proxy::Swallow::answers);
+                          std::this_thread::sleep_for(2s);
+                          proxy.heal();
+                      }});
 }
 
 }  // namespace
@@ -232,7 +170,7 @@ std::unique_ptr<Stand> make_stand(const std::string& name) {
     return found->second();
 }
 
-std::vector<Fault> broker_faults(Stand& stand) {
+std::vector<Fault> broker_faults(Stand& stand, Way way) {
     std::vector<Fault> faults;
     if (stand.has_server())
         faults.push_back({"broker killed and restarted", [&stand](Relays&) {
@@ -240,19 +178,8 @@ std::vector<Fault> broker_faults(Stand& stand) {
                               std::this_thread::sleep_for(500ms);
                               stand.start_server();
                           }});
-    if (stand.proxy() == nullptr) return faults;
-    Proxy& proxy = *stand.proxy();
-    faults.push_back({"connections to the broker cut", [&proxy](Relays&) { proxy.cut(); }});
-    faults.push_back({"broker half-open for 4 s", [&proxy](Relays&) {
-                          proxy.swallow(Proxy::Swallow::everything);
-                          std::this_thread::sleep_for(4s);
-                          proxy.heal();
-                      }});
-    faults.push_back({"the broker's answers lost for 2 s", [&proxy](Relays&) {
-                          proxy.swallow(Proxy::Swallow::answers);
-                          std::this_thread::sleep_for(2s);
-                          proxy.heal();
-                      }});
+    if (stand.proxy() != nullptr) add_faults_of(*stand.proxy(), faults);
+    for (auto& fault : stand.own_faults(way)) faults.push_back(std::move(fault));
     return faults;
 }
 

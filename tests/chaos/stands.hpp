@@ -10,6 +10,9 @@
 
 namespace baton::test {
 
+// From an outbox to a broker, or from a broker into an inbox.
+enum class Way { out, in };
+
 class Stand {
   public:
     using Values = audit::Destination::Values;
@@ -33,6 +36,9 @@ class Stand {
     virtual void start_server() {}
     // The way to the server; null when there is none.
     virtual Proxy* proxy() { return nullptr; }
+    // What can be done to this server alone: its secret exchanged, its disk filled, a request refused for
+    // good.
+    virtual std::vector<audit::Fault> own_faults(Way) { return {}; }
 };
 
 // The stands by name: "file", "kafka", "nats", "postgres", "rabbitmq", "redis", "http", "sqs", "sqs-fifo".
@@ -40,7 +46,7 @@ const std::vector<std::string>& stand_names();
 // Throws Unavailable when the server cannot be had.
 std::unique_ptr<Stand> make_stand(const std::string& name);
 
-// What can be done to the way between relay and broker, and to the broker.
-std::vector<audit::Fault> broker_faults(Stand& stand);
+// What can be done to the way between relay and broker, and to the broker; the stand's own faults among them.
+std::vector<audit::Fault> broker_faults(Stand& stand, Way way = Way::out);
 
 }  // namespace baton::test

@@ -1,10 +1,8 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
-#include <sys/mount.h>
 #include <unistd.h>
 
-#include <cstring>
 #include <fstream>
 
 #include "audit/lines.hpp"
@@ -13,6 +11,7 @@
 #include "sinks/registry.hpp"
 #include "support/cluster.hpp"
 #include "support/folder.hpp"
+#include "support/small_disk.hpp"
 
 namespace baton::test {
 
@@ -182,29 +181,10 @@ TEST(FileSink, a_file_that_another_process_writes_is_left_alone) {
     EXPECT_EQ(fixture.read_all(path).size(), 5U);
 }
 
-// A file system of one megabyte.
-class SmallDisk {
-  public:
-    // Throws Unavailable where mounting is not allowed.
-    SmallDisk() {
-        if (::mount("tmpfs", folder_.path().c_str(), "tmpfs", 0, "size=1m") != 0)
-            throw Unavailable("a small file system cannot be mounted here (" +
-                              std::string(std::strerror(errno)) + "): run this test as root");
-    }
-    ~SmallDisk() { ::umount2(folder_.path().c_str(), MNT_DETACH); }
-    SmallDisk(const SmallDisk&) = delete;
-    SmallDisk& operator=(const SmallDisk&) = delete;
-
-    fs::path operator/(const char* name) const { return folder_ / name; }
-
-  private:
-    Folder folder_;
-};
-
 // Null where mounting is not allowed; the reason is announced.
 std::unique_ptr<SmallDisk> mount_small_disk() {
     try {
-        return std::make_unique<SmallDisk>();
+        return std::make_unique<SmallDisk>(1);
     } catch (const Unavailable& unavailable) {
         announce_skip(unavailable.what());
         return nullptr;

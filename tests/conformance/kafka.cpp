@@ -12,6 +12,7 @@
 #include "support/broker.hpp"
 #include "support/certificate.hpp"
 #include "support/folder.hpp"
+#include "support/kafka_admin.hpp"
 
 namespace baton::test {
 
@@ -68,47 +69,6 @@ class KafkaFixture : public SinkFixture {
     int count_ = 0;
 };
 
-// Let a user do this with every topic.
-void grant(const std::string& broker, const char* user, rd_kafka_AclOperation_t what) {
-    std::array<char, 512> words{};
-    rd_kafka_conf_t* conf = rd_kafka_conf_new();
-    rd_kafka_conf_set(conf, "bootstrap.servers", broker.c_str(), words.data(), words.size());
-    rd_kafka_t* admin = rd_kafka_new(RD_KAFKA_PRODUCER, conf, words.data(), words.size());
-    rd_kafka_queue_t* answers = rd_kafka_queue_new(admin);
-    rd_kafka_AclBinding_t* rule =
-        rd_kafka_AclBinding_new(RD_KAFKA_RESOURCE_TOPIC, "*", RD_KAFKA_RESOURCE_PATTERN_LITERAL, user, "*",
-                                what, RD_KAFKA_ACL_PERMISSION_TYPE_ALLOW, words.data(), words.size());
-    rd_kafka_CreateAcls(admin, &rule, 1, nullptr, answers);
-    rd_kafka_event_t* answer = rd_kafka_queue_poll(answers, 30'000);
-    ASSERT_NE(answer, nullptr);
-    EXPECT_EQ(rd_kafka_event_error(answer), RD_KAFKA_RESP_ERR_NO_ERROR)
-        << rd_kafka_event_error_string(answer);
-    rd_kafka_event_destroy(answer);
-    rd_kafka_AclBinding_destroy(rule);
-    rd_kafka_queue_destroy(answers);
-    rd_kafka_destroy(admin);
-}
-
-// Change a topic's setting; empty: back to the default.
-void alter_topic(const std::string& broker, const std::string& topic, const char* name, const char* value) {
-    std::array<char, 512> words{};
-    rd_kafka_conf_t* conf = rd_kafka_conf_new();
-    rd_kafka_conf_set(conf, "bootstrap.servers", broker.c_str(), words.data(), words.size());
-    rd_kafka_t* admin = rd_kafka_new(RD_KAFKA_PRODUCER, conf, words.data(), words.size());
-    rd_kafka_queue_t* answers = rd_kafka_queue_new(admin);
-    rd_kafka_ConfigResource_t* change = rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, topic.c_str());
-    if (*value != '\0') rd_kafka_ConfigResource_set_config(change, name, value);
-    rd_kafka_AlterConfigs(admin, &change, 1, nullptr, answers);
-    rd_kafka_event_t* answer = rd_kafka_queue_poll(answers, 30'000);
-    ASSERT_NE(answer, nullptr);
-    EXPECT_EQ(rd_kafka_event_error(answer), RD_KAFKA_RESP_ERR_NO_ERROR)
-        << rd_kafka_event_error_string(answer);
-    rd_kafka_event_destroy(answer);
-    rd_kafka_ConfigResource_destroy(change);
-    rd_kafka_queue_destroy(answers);
-    rd_kafka_destroy(admin);
-}
-
 // A cluster of the library's own, which answers as it is told.
 class MockCluster {
   public:
@@ -163,13 +123,9 @@ void expect_in_order(const std::vector<Received>& all, std::size_t count) {
     EXPECT_EQ(next, count);
 }
 
-// Let the second listener want the password of the user "relay", over this protocol.
+// Let the second listener want a password, over this protocol.
 void want_password(KafkaServer& server, const std::string& protocol, const std::vector<std::string>& more) {
-    server.settings = {
-        "listener.security.protocol.map=PLAIN:PLAINTEXT,PROXIED:" + protocol + ",CONTROLLER:PLAINTEXT",
-        "listener.name.proxied.sasl.enabled.mechanisms=PLAIN",
-        "listener.name.proxied.plain.sasl.jaas.config=org.apache.kafka.common.security.plain."
-        "PlainLoginModule required user_relay=\"secret\";"};
+    server.settings = KafkaServer::password_settings(protocol, "secret");
     server.settings.insert(server.settings.end(), more.begin(), more.end());
 }
 

@@ -13,7 +13,8 @@ using namespace std::chrono_literals;
 namespace {
 
 baton::audit::Report hold(Replication replication) {
-    return audit_failover(replication, 25s, [](const std::string& what) { std::cerr << what << std::endl; });
+    return audit_failover(replication, 25s, 11,
+                          [](const std::string& what) { std::cerr << what << std::endl; });
 }
 
 class Failover : public testing::Test {

@@ -11,6 +11,7 @@
 #include "support/broker.hpp"
 #include "support/cluster.hpp"
 #include "support/program.hpp"
+#include "support/secret_file.hpp"
 
 using namespace baton;
 using namespace baton::test;
@@ -43,11 +44,6 @@ class Secrets : public testing::Test {
     void publish(int count) {
         for (int i = 0; i < count; ++i) admin.exec("select baton.publish('orders', 'order.changed', '{}')");
     }
-    // As whoever exchanges a secret does: the whole file at once.
-    void write_secret(const std::string& value) const {
-        write_text(folder / "secret.new", value + "\n");
-        std::filesystem::rename(folder / "secret.new", folder / "secret");
-    }
     Process start() {
         return start_baton({"relay", "--db", url, "--config", (folder / "relay.toml").string()},
                            folder / "out", folder / "log");
@@ -55,9 +51,10 @@ class Secrets : public testing::Test {
     bool logged(const std::string& what) const {
         return read_text(folder / "log").find(what) != std::string::npos;
     }
-    std::string reference() const { return "\"${file:" + (folder / "secret").string() + "}\"\n"; }
+    std::string reference() const { return "\"" + secret.reference() + "\"\n"; }
 
     TemporaryFolder folder;
+    SecretFile secret{"hush-1"};
     std::string url = shared_cluster(Form::plain).fresh_database();
     Connection admin{url};
 };
@@ -70,7 +67,6 @@ TEST_F(Secrets, a_password_that_was_exchanged_is_taken_without_a_restart_and_oth
     Redis redis(server.port());
     redis.number("CONFIG SET requirepass hush-1");
     redis.number("AUTH hush-1");
-    write_secret("hush-1");
     std::ofstream(folder / "relay.toml")
         << "[[pipeline]]\nname = \"other\"\n[pipeline.source]\noutbox = \"orders\"\n"
         << "[pipeline.sink]\ntype = \"null\"\n"
@@ -88,18 +84,17 @@ TEST_F(Secrets, a_password_that_was_exchanged_is_taken_without_a_restart_and_oth
     redis.number("CLIENT KILL TYPE normal SKIPME yes");
     publish(3);
     wait_until("the relay is told so", [&] { return logged("no event gets through"); });
-    write_secret("hush-2");
+    secret.exchange("hush-2");
     wait_until("the others are there", [&] { return redis.number("XLEN s") == 6; });
     EXPECT_TRUE(logged("a secret changed, restarting"));
     EXPECT_EQ(admin.value(epoch_of_the_other), "1");
     EXPECT_EQ(relay.stop(), 0);
-    for (const auto* secret : {"hush-1", "hush-2"}) EXPECT_FALSE(logged(secret)) << read_text(folder / "log");
+    for (const auto* value : {"hush-1", "hush-2"}) EXPECT_FALSE(logged(value)) << read_text(folder / "log");
 }
 
 TEST_F(Secrets, a_source_takes_the_new_token_and_refuses_the_old_one) {
     admin.exec("select baton.create_inbox('arrivals')");
     const int port = find_free_port();
-    write_secret("hush-1");
     std::ofstream(folder / "relay.toml")
         << "[[pipeline]]\nname = \"in\"\n[pipeline.source]\ntype = \"http\"\nlisten = \"127.0.0.1:" << port
         << "\"\ntoken = " << reference() << "[pipeline.sink]\ntype = \"postgres\"\nurl = \"" << url
@@ -113,7 +108,7 @@ TEST_F(Secrets, a_source_takes_the_new_token_and_refuses_the_old_one) {
     };
     wait_until("the token is taken", [&] { return post("hush-1", "a") == 204; });
     EXPECT_EQ(post("hush-2", "b"), 401);
-    write_secret("hush-2");
+    secret.exchange("hush-2");
     wait_until("the new token is taken", [&] { return post("hush-2", "b") == 204; });
     EXPECT_EQ(post("hush-1", "c"), 401);
     EXPECT_EQ(admin.value("select count(*) from arrivals"), "2");

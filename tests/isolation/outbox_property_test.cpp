@@ -104,38 +104,13 @@ TEST_P(OutboxProperty, nothing_is_lost_and_keys_keep_their_order_when_members_cr
 }
 
 TEST_P(OutboxProperty, events_that_kill_their_consumers_die_alone_and_all_others_arrive_in_order) {
-    const auto url = database_with_outbox(GetParam());
-    Connection db(url);
-    db.exec("select baton.create_consumer_group('team', 'events', 'earliest', max_attempts => 3)");
-    Journal team;
-    Workload workload(url, "events");
-    const std::set<std::string> deadly{"0", "30", "31", "500"};  // the first one is committed for sure
-    db.exec(
-        "insert into ledger values (0, 'deadly'); insert into events (event_type, partition_key, payload) "
-        "values ('test', 'deadly', '{\"number\": 0, \"version\": 1}')");
-    for (int i = 0; i < 4; ++i)
-        workload.consume({.group = "team",
-                          .number = i,
-                          .visibility_seconds = 2,
-                          .partial_percent = 20,
-                          .new_names = i < 2,  // the others come back under their own
-                          .deadly = deadly},
-                         team);
-    workload.write(run_time);
-    workload.drain();
-    const auto committed = workload.committed();
-    std::set<std::string> expected;
-    for (const auto& number : deadly)
-        if (committed.contains(number)) expected.insert(number);
-    ASSERT_TRUE(expected.contains("0"));
-    std::set<std::string> dead;
-    const auto letters = db.query("select payload->>'number' from baton.dead_letters");
-    for (int row = 0; row < letters.rows(); ++row) dead.insert(letters.text(row, 0));
-    EXPECT_EQ(dead, expected);
-    const auto verdict = team.compare(committed);
-    EXPECT_EQ(verdict.lost, expected.size()) << verdict.examples;
-    EXPECT_EQ(verdict.revived, 0u) << "settled events came again";
-    EXPECT_EQ(verdict.out_of_order, 0u) << verdict.examples;
+    const auto outcome =
+        work_with_deadly_events(database_with_outbox(GetParam()), {"0", "30", "31", "500"}, run_time);
+    ASSERT_TRUE(outcome.committed.contains("0"));
+    EXPECT_EQ(outcome.dead, outcome.committed);
+    EXPECT_EQ(outcome.verdict.lost, outcome.committed.size()) << outcome.verdict.examples;
+    EXPECT_EQ(outcome.verdict.revived, 0u) << "settled events came again";
+    EXPECT_EQ(outcome.verdict.out_of_order, 0u) << outcome.verdict.examples;
 }
 
 INSTANTIATE_TEST_SUITE_P(Forms, OutboxProperty, testing::Values(Form::extension, Form::plain),

@@ -270,6 +270,35 @@ void Workload::drain() {
     if (!error_.empty()) throw Error("a member failed: " + error_);
 }
 
+DeadlyOutcome work_with_deadly_events(const std::string& url, const std::set<std::string>& deadly,
+                                      std::chrono::milliseconds time) {
+    Connection db(url);
+    db.exec("select baton.create_consumer_group('team', 'events', 'earliest', max_attempts => 3)");
+    Journal team;
+    Workload workload(url, "events");
+    db.exec(
+        "insert into ledger values (0, 'deadly'); insert into events (event_type, partition_key, payload) "
+        "values ('test', 'deadly', '{\"number\": 0, \"version\": 1}')");
+    for (int i = 0; i < 4; ++i)
+        workload.consume({.group = "team",
+                          .number = i,
+                          .visibility_seconds = 2,
+                          .partial_percent = 20,
+                          .new_names = i < 2,  // the others come back under their own
+                          .deadly = deadly},
+                         team);
+    workload.write(time);
+    workload.drain();
+    const auto committed = workload.committed();
+    DeadlyOutcome outcome;
+    for (const auto& number : deadly)
+        if (committed.contains(number)) outcome.committed.insert(number);
+    const auto letters = db.query("select payload->>'number' from baton.dead_letters");
+    for (int row = 0; row < letters.rows(); ++row) outcome.dead.insert(letters.text(row, 0));
+    outcome.verdict = team.compare(committed);
+    return outcome;
+}
+
 std::map<std::string, std::string> Workload::committed() {
     Connection db(url_);
     const auto rows = db.query("select number, key from ledger");

@@ -109,4 +109,16 @@ class Workload {
     std::string error_;
 };
 
+// What became of events that kill whoever handles them, and of all others.
+struct DeadlyOutcome {
+    std::set<std::string> committed;  // the deadly ones among the committed
+    std::set<std::string> dead;       // those that ended as dead letters
+    Journal::Verdict verdict;         // of the group; the deadly ones are among its lost
+};
+
+// Write to the outbox `events` for some time, with four consumers who die of the events with these numbers
+// before they have settled anything. There is always an event number 0, on a key of its own.
+DeadlyOutcome work_with_deadly_events(const std::string& url, const std::set<std::string>& deadly,
+                                      std::chrono::milliseconds time);
+
 }  // namespace baton::test

@@ -121,6 +121,9 @@ class KafkaServer final : public Broker {
     int proxied_port() const { return proxied_port_; }
     // Lines of server.properties; set them before start().
     std::vector<std::string> settings;
+    // Those by which the second listener wants this password of the user "relay", over this protocol.
+    static std::vector<std::string> password_settings(const std::string& protocol,
+                                                      const std::string& password);
 
   protected:
     Command command() override;

@@ -43,6 +43,15 @@ void KafkaServer::write_properties() const {
     for (const auto& line : settings) file << line << "\n";
 }
 
+std::vector<std::string> KafkaServer::password_settings(const std::string& protocol,
+                                                        const std::string& password) {
+    return {"listener.security.protocol.map=PLAIN:PLAINTEXT,PROXIED:" + protocol + ",CONTROLLER:PLAINTEXT",
+            "listener.name.proxied.sasl.enabled.mechanisms=PLAIN",
+            "listener.name.proxied.plain.sasl.jaas.config=org.apache.kafka.common.security.plain."
+            "PlainLoginModule required user_relay=\"" +
+                password + "\";"};
+}
+
 std::vector<std::string> KafkaServer::java(const std::string& main_class) const {
     return {"java",
             "-Xms64m",
@@ -69,6 +78,7 @@ void KafkaServer::prepare() {
 }
 
 Command KafkaServer::command() {
+    write_properties();
     Command how;
     how.argv = java("kafka.Kafka");
     how.argv.push_back((folder() / "server.properties").string());
