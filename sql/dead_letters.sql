@@ -3,7 +3,7 @@
 create view baton.dead_letters as
 select p.parked_id as id, g.group_name, o.relation::text as outbox, p.id as event_offset, (p.event ->> 'event_id')::uuid as event_id,
        p.event ->> 'tenant_id' as tenant_id, p.event ->> 'event_type' as event_type, p.event ->> 'aggregate_type' as aggregate_type,
-       p.event ->> 'aggregate_id' as aggregate_id, p.key, p.event -> 'payload' as payload, p.event -> 'headers' as headers,
+       p.event ->> 'aggregate_id' as aggregate_id, p.key, nullif(p.event -> 'payload', 'null') as payload, nullif(p.event -> 'headers', 'null') as headers,
        p.attempt as attempts, p.error, p.parked_at as died_at
   from baton_internal.parked p
   join baton.consumer_groups g using (group_id)
@@ -110,6 +110,10 @@ declare
     letter baton_internal.parked;
 begin
     select * into letter from baton_internal.take_dead_letters(array[edit_dead_letter.id]);
+    if payload is null and headers is null then
+        raise exception 'there is nothing to correct in dead letter %', letter.parked_id
+            using errcode = 'null_value_not_allowed', hint = 'give a payload, headers, or both; to send it as it is, call baton.replay_dead_letters()';
+    end if;
     if headers is not null and jsonb_typeof(headers) <> 'object' then
         raise exception 'headers must be a JSON object' using errcode = 'invalid_parameter_value';
     end if;

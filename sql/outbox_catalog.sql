@@ -218,6 +218,11 @@ begin
     if session_tenant is null and baton_internal.sees_all_tenants() then
         return;
     end if;
+    if group_tenant is null then
+        raise exception 'the group is of all tenants'
+            using errcode = 'insufficient_privilege',
+                  hint = 'relays and operators work such a group, without baton.tenant_id; a tenant sets baton.tenant_id and makes a group of its own';
+    end if;
     raise exception 'the group belongs to another tenant'
         using errcode = 'insufficient_privilege',
               hint = 'set baton.tenant_id to the tenant that the group was created for';

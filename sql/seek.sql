@@ -19,6 +19,11 @@ begin
         raise exception 'seek to one place: an offset of 0 or more, a time, ''beginning'' or ''end'''
             using errcode = 'invalid_parameter_value';
     end if;
+    if num_nonnulls(new_offset, to_time, place) = 0 and consumer_id in ('beginning', 'end', 'earliest', 'latest') then
+        raise exception '"%" stands where the consumer''s name belongs', consumer_id
+            using errcode = 'invalid_parameter_value',
+                  hint = 'name the place: baton.seek_offset(group, consumer, place => ''beginning''), or ''end''; without a place the group skips to the end';
+    end if;
     to_end := coalesce(place = 'end', num_nonnulls(new_offset, to_time, place) = 0);
     select * into outbox from baton.outboxes o where o.outbox_id = g.outbox_id;
     perform baton_internal.verify_era(outbox.relation);

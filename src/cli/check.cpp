@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "cli/program.hpp"
+#include "server/status_server.hpp"
 
 namespace baton::cli {
 
@@ -62,6 +63,13 @@ void check_connections(const std::vector<Settings>& pipelines, const RelayIdenti
     }
 }
 
+// Whether a relay could open its endpoints there now. An address in the file is not tried: the relay that
+// runs with the file has it.
+void try_to_listen(const std::string& address) {
+    const auto none = [] { return server::Answer{false, "this is a check"}; };
+    const server::StatusServer endpoints(address, {[] { return std::string(); }, none, none});
+}
+
 }  // namespace
 
 int check_relay(const Target& target, const DaemonOptions& options, bool settings_only) {
@@ -69,7 +77,10 @@ int check_relay(const Target& target, const DaemonOptions& options, bool setting
     const auto config = options.file.empty() ? relay::Config{} : relay::read_config(options.file);
     findings.pass(config.log, [&] { make_log(config, options.log_format); });
     findings.pass(config.relay, [&] { read_drain(config); });
-    findings.pass(config.server, [&] { read_listen(config, options.listen); });
+    findings.pass(config.server, [&] {
+        read_listen(config, options.listen);
+        if (!settings_only && !options.listen.empty()) try_to_listen(options.listen);
+    });
     auto pipelines = check_settings(config.pipelines, {{}, make_owner_name()}, findings);
     if (settings_only) {
         for (const auto& settings : pipelines) std::cout << settings.name() << ": settings ok\n";

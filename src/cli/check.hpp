@@ -1,8 +1,9 @@
 #pragma once
-// `baton relay --check`: could a relay run with these settings? Three steps, and everything that is found is
+// `baton relay --check`: could a relay run with these settings? Four steps, and everything that is found is
 // told with its place:
 //
 //   settings      the file alone; connects nowhere
+//   endpoints     whether the address of --listen is free
 //   database      what the pipelines read from, and the pipelines of the catalog
 //   destinations  each pipeline's broker or server, and whether what it writes to is there
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <sstream>
 #include <utility>
 
 namespace baton::postgres {
@@ -17,9 +18,16 @@ std::string field(const PGresult* result, int code) {
     return text != nullptr ? text : "";
 }
 
-std::string trimmed(std::string text) {
-    while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
-    return text;
+// What libpq says, on one line: several servers one after the other. Its indented lines guess at the
+// reason.
+std::string in_one_line(const std::string& said) {
+    std::istringstream lines(said);
+    std::string joined;
+    for (std::string line; std::getline(lines, line);) {
+        if (line.empty() || line.front() == '\t') continue;
+        joined += (joined.empty() ? "" : "; ") + line;
+    }
+    return joined;
 }
 
 void drop_notice(void*, const PGresult*) {}
@@ -66,7 +74,7 @@ Connection::Connection(const std::string& conninfo, const std::string& applicati
 }
 
 void Connection::fail(bool in_doubt) const {
-    throw ConnectionError(trimmed(PQerrorMessage(handle_.get())), in_doubt);
+    throw ConnectionError(in_one_line(PQerrorMessage(handle_.get())), in_doubt);
 }
 
 // While a statement is under way nothing is written or read in a call that blocks. A handler that gets the
@@ -164,7 +172,7 @@ Result check_result(PGconn* connection, PGresult* result) {
     const std::string sqlstate = field(result, PG_DIAG_SQLSTATE);
     if (sqlstate.empty() || PQstatus(connection) != CONNECTION_OK) {
         const std::string said = sqlstate.empty() ? PQerrorMessage(connection) : PQresultErrorMessage(result);
-        throw ConnectionError(trimmed(said), true);
+        throw ConnectionError(in_one_line(said), true);
     }
     const std::string message = field(result, PG_DIAG_MESSAGE_PRIMARY);
     const std::string detail = field(result, PG_DIAG_MESSAGE_DETAIL);
@@ -251,7 +259,7 @@ void Connection::cancel_running() {
     std::unique_ptr<PGcancel, decltype(&PQfreeCancel)> cancel(PQgetCancel(handle_.get()), &PQfreeCancel);
     std::array<char, 256> error{};
     if (cancel && PQcancel(cancel.get(), error.data(), static_cast<int>(error.size())) == 0)
-        throw ConnectionError(trimmed(error.data()));
+        throw ConnectionError(in_one_line(error.data()));
 }
 
 void Connection::on_notice(std::function<void(const std::string&)> receiver) {

@@ -4,7 +4,9 @@
 #include <charconv>
 #include <cstdlib>
 #include <fstream>
+#include <numeric>
 #include <sstream>
+#include <utility>
 
 namespace baton::relay {
 
@@ -52,6 +54,36 @@ std::optional<std::chrono::milliseconds> parse_duration(const std::string& text)
     return std::chrono::milliseconds(static_cast<std::int64_t>(milliseconds));
 }
 
+// How many letters must be added, left out or exchanged to make one word the other.
+std::size_t difference(const std::string& one, const std::string& other) {
+    std::vector<std::size_t> row(other.size() + 1);
+    std::iota(row.begin(), row.end(), 0);
+    for (std::size_t i = 0; i < one.size(); ++i) {
+        std::size_t diagonal = std::exchange(row[0], i + 1);
+        for (std::size_t j = 0; j < other.size(); ++j) {
+            const std::size_t exchanged = diagonal + (one[i] == other[j] ? 0 : 1);
+            diagonal = row[j + 1];
+            row[j + 1] = std::min({exchanged, row[j] + 1, diagonal + 1});
+        }
+    }
+    return row.back();
+}
+
+// The candidate that a slip of the hand may have made of the word; empty when none is near.
+template <class Words>
+std::string nearest(const std::string& word, const Words& candidates) {
+    std::string best;
+    std::size_t least = std::min<std::size_t>(2, word.size() / 3) + 1;
+    for (const std::string& candidate : candidates) {
+        if (candidate.size() >= word.size() + least || word.size() >= candidate.size() + least) continue;
+        const std::size_t apart = difference(word, candidate);
+        if (apart == 0 || apart >= least) continue;
+        least = apart;
+        best = candidate;
+    }
+    return best;
+}
+
 }  // namespace
 
 std::string resolve_secrets(const std::string& text) {
@@ -96,8 +128,12 @@ void Settings::refuse(const std::string& key, const std::string& why, const std:
 }
 
 std::string Settings::text(const std::string& key) const {
-    if (!has(key)) refuse(key, "is missing");
-    return text(key, {});
+    if (has(key)) return text(key, {});
+    std::vector<std::string> unread;
+    for (const auto& [written, entry] : values_)
+        if (!read_.contains(written)) unread.push_back(written);
+    const std::string slip = nearest(key, unread);
+    refuse(key, "is missing", slip.empty() ? "" : "there is " + slip + ": did you mean " + key + "?");
 }
 
 std::string Settings::text(const std::string& key, const std::string& fallback) const {
@@ -212,8 +248,11 @@ std::map<std::string, Settings::Value> Settings::resolved() const {
 
 void Settings::refuse_unknown() const {
     for (const auto& [key, entry] : values_)
-        if (!read_.contains(key))
-            refuse(key, "is not a setting known here", "check its spelling and its table");
+        if (!read_.contains(key)) {
+            const std::string meant = nearest(key, read_);
+            refuse(key, "is not a setting known here",
+                   meant.empty() ? "check its spelling and its table" : "did you mean " + meant + "?");
+        }
 }
 
 }  // namespace baton::relay

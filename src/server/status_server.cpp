@@ -2,6 +2,7 @@
 
 #include <httplib.h>
 
+#include <charconv>
 #include <thread>
 
 #include "baton/error.hpp"
@@ -26,12 +27,11 @@ void give(httplib::Response& response, const Answer& answer) {
 Address parse_address(const std::string& listen) {
     const auto colon = listen.rfind(':');
     const std::string host = colon == std::string::npos ? "127.0.0.1" : listen.substr(0, colon);
+    const std::string digits = colon == std::string::npos ? listen : listen.substr(colon + 1);
+    const char* end = digits.data() + digits.size();
     int port = -1;
-    try {
-        port = std::stoi(listen.substr(colon == std::string::npos ? 0 : colon + 1));
-    } catch (const std::exception&) {
-    }
-    if (port < 0 || port > 65535 || host.empty())
+    const auto read = std::from_chars(digits.data(), end, port);
+    if (read.ec != std::errc{} || read.ptr != end || port < 0 || port > 65535 || host.empty())
         throw UsageError("\"" + listen + "\" is no address to listen on",
                          "write HOST:PORT, like 127.0.0.1:9187");
     return {host, port};

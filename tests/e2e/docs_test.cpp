@@ -121,6 +121,21 @@ TEST(Pages, every_file_and_folder_that_is_named_is_there) {
                 << page << " names " << name;
 }
 
+TEST(Pages, every_error_that_the_sql_raises_is_on_the_page_of_errors) {
+    const std::string page = read_text(source_folder / "docs/errors.md");
+    const std::regex raised(R"(errcode = ('\w+'|case [^;]*? end))");
+    const std::regex name(R"((?:^|then |else )'(\w+)')");
+    for (const auto& file : fs::directory_iterator(source_folder / "sql")) {
+        if (file.path().extension() != ".sql") continue;
+        for (const auto& codes : matches(read_text(file.path()), raised))
+            for (const auto& code : matches(codes, name)) {
+                if (code == "BT000") continue;  // is caught where it is raised
+                EXPECT_TRUE(std::regex_search(page, std::regex("\\b" + code + "\\b")))
+                    << file.path() << " raises " << code;
+            }
+    }
+}
+
 TEST(Pages, every_object_that_is_named_is_there) {
     Connection extension(shared_cluster(Form::extension).fresh_database());
     Connection plain(shared_cluster(Form::plain).fresh_database());

@@ -381,14 +381,14 @@ TEST_P(Relaying, a_check_of_the_settings_connects_nowhere_and_finds_everything) 
     EXPECT_EQ(ran.exit_code, 0) << ran.errors;
     EXPECT_EQ(ran.output, "pipeline out: settings ok\n");
     write_config("type = \"file\"\n",
-                 "[log]\nlevel = \"loud\"\n[relay]\ndrian = \"1s\"\n[server]\nlisten = \"nowhere\"\n"
+                 "[log]\nlevel = \"loud\"\n[relay]\ndrian = \"1s\"\n[server]\nlisten = \"127.0.0.1:91x7\"\n"
                  "[[pipeline]]\nname = \"second\"\n[pipeline.source]\noutbox = \"orders\"\n"
                  "[pipeline.sink]\ntype = \"kafak\"\n");
     ran = run_baton(words);
     EXPECT_EQ(ran.exit_code, 1);
     for (const auto* finding :
-         {"one.toml:2: log: level is \"loud\"", "one.toml:4: relay: drian is not a setting", "nowhere",
-          "one.toml:12: pipeline second, sink: type is \"kafak\"",
+         {"one.toml:2: log: level is \"loud\"", "one.toml:4: relay: drian is not a setting",
+          "\"127.0.0.1:91x7\" is no address", "one.toml:12: pipeline second, sink: type is \"kafak\"",
           "one.toml:18: pipeline out, sink: path is missing"})
         EXPECT_NE(ran.errors.find(finding), std::string::npos) << finding << "\n" << ran.errors;
 }
@@ -414,7 +414,17 @@ TEST_P(Relaying, two_relays_do_not_share_a_port) {
     const auto second = run_baton({"relay", "--db", url, "--listen", listen});
     EXPECT_EQ(second.exit_code, 1);
     EXPECT_NE(second.errors.find("cannot listen on " + listen), std::string::npos) << second.errors;
+    const auto check = [&](const std::string& how) {
+        return run_baton(
+            {"relay", "--db", url, how, "--config", (folder / "one.toml").string(), "--listen", listen});
+    };
+    const auto taken = check("--check");
+    EXPECT_EQ(taken.exit_code, 1);
+    EXPECT_NE(taken.errors.find("cannot listen on " + listen), std::string::npos) << taken.errors;
+    EXPECT_EQ(check("--check=settings").exit_code, 0);
     EXPECT_EQ(first.stop(), 0);
+    const auto free = check("--check");
+    EXPECT_EQ(free.exit_code, 0) << free.errors;
 }
 
 TEST_P(Relaying, a_reload_that_failed_and_a_pipeline_that_cannot_be_show_until_they_are_mended) {

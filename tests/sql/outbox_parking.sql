@@ -54,8 +54,8 @@ select is((select state from baton.fail_events('g', 'c', '{9}', 'boom') where id
 select make_due();
 select is((select count(*)::int from baton.poll_outbox('g', 'c')), 2, 'and again');
 select is((select state from baton.fail_events('g', 'c', '{9}', 'boom') where id = 9), 'dead', 'the third is the last');
-select results_eq($$ select event_offset, event_type, payload, attempts, error from baton.dead_letters $$,
-                  $$ values (9::bigint, 'poison', '{"n": 1}'::jsonb, 3, 'boom') $$, 'it is a dead letter, complete');
+select results_eq($$ select event_offset, event_type, payload, headers, attempts, error from baton.dead_letters $$,
+                  $$ values (9::bigint, 'poison', '{"n": 1}'::jsonb, null::jsonb, 3, 'boom') $$, 'it is a dead letter, complete');
 select is(baton.commit_offset('g', 'c', 10), true, 'its successor goes on');
 
 -- dead at once, and on_poison
@@ -77,6 +77,7 @@ select throws_ok($$ select baton.replay_dead_letters('{}') $$, '22023', null, 'o
 select throws_ok($$ select baton.discard_dead_letters(array(select id from baton.dead_letters), '') $$, '22023', null, 'a reason is asked for');
 select lives_ok($$ select baton.edit_dead_letter(id, '{"n": 100}', '{"fixed": true}') from baton.dead_letters $$, 'a dead letter can be mended');
 select throws_ok($$ select baton.edit_dead_letter(id, null, '[]') from baton.dead_letters $$, '22023', null, 'with headers that are headers');
+select throws_ok($$ select baton.edit_dead_letter(id) from baton.dead_letters $$, '22004', null, 'and by something');
 select is(baton.replay_dead_letters(array(select id from baton.dead_letters)), 1, 'and replayed');
 select results_eq($$ select id, payload, headers, attempt from baton.poll_outbox('g', 'c') where id = 9 $$,
                   $$ values (9::bigint, '{"n": 100}'::jsonb, '{"fixed": true}'::jsonb, 1) $$, 'as mended, with all its attempts');

@@ -29,6 +29,8 @@ select is((select count(*)::int from baton.poll_outbox('g', 'c')), 0, 'nothing t
 select throws_ok($$ select baton.seek_offset('g', 'c', 5, place => 'end') $$, '22023', null, 'two places at once');
 select throws_ok($$ select baton.seek_offset('g', 'c', -1) $$, '22023', null, 'a negative offset');
 select throws_ok($$ select baton.seek_offset('g', 'c', place => 'somewhere') $$, '22023', null, 'a place that is none');
+select throws_ok($$ select baton.seek_offset('g', 'beginning') $$, '22023', null, 'a place for the consumer, which would skip everything');
+select throws_ok($$ select baton.seek_offset('g', 'latest') $$, '22023', null, 'or a start');
 select ok((select count(*) >= 5 from baton.audit_trail where action = 'seek_offset'), 'seeking is on record');
 
 -- parked events and seeking

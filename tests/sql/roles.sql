@@ -142,6 +142,12 @@ select is((select count(*)::int from public.shared), 3, 'the relay sees all tena
 select isnt(baton.create_consumer_group('group_all', 'public.shared', 'earliest'), null, 'and may read them in one group');
 select is((select count(*)::int from baton.poll_outbox('group_all', 'r')), 3, 'which it does');
 select become('none');
+select become('consumer');
+select throws_ok($$ select * from baton.poll_outbox('group_all', 'c') $$, '42501', 'the group is of all tenants', 'a consumer may not');
+set baton.tenant_id = 'a';
+select throws_ok($$ select * from baton.poll_outbox('group_all', 'c') $$, '42501', 'the group is of all tenants', 'nor may one of a tenant');
+select become('none');
+set baton.tenant_id = '';
 
 do $$
 declare

@@ -101,14 +101,19 @@ TEST(Config, mistakes_are_named_with_file_line_and_key) {
     EXPECT_EQ(complaint(smallest + "[pipeline.limits]\nmax_in_flight = \"many\"\n"),
               "relay.toml:8: pipeline a, limits: max_in_flight must be a whole number, not text");
     EXPECT_EQ(complaint(smallest + "[pipeline.failure]\nonpoison = \"park\"\n"),
-              "relay.toml:8: pipeline a, failure: onpoison is not a setting known here (check its spelling "
+              "relay.toml:8: pipeline a, failure: onpoison is not a setting known here (did you mean "
+              "on_poison?)");
+    EXPECT_EQ(complaint(smallest + "[pipeline.failure]\npatience = 1\n"),
+              "relay.toml:8: pipeline a, failure: patience is not a setting known here (check its spelling "
               "and its table)");
+    EXPECT_EQ(complaint("[[pipeline]]\nname = \"a\"\n[pipeline.source]\noutbx = \"o\"\n[pipeline.sink]\n"
+                        "type = \"null\"\n"),
+              "relay.toml:3: pipeline a, source: outbox is missing (there is outbx: did you mean outbox?)");
     EXPECT_EQ(
         complaint(smallest + "[pipeline.failure]\non_poison = \"stop\"\n"),
         "relay.toml:8: pipeline a, failure: on_poison is \"stop\" (write one of: park, block_key, halt)");
     EXPECT_EQ(complaint(smallest + "[pipeline.sinks]\ntype = \"x\"\n"),
-              "relay.toml:8: pipeline a: sinks.type is not a setting known here (check its spelling and its "
-              "table)");
+              "relay.toml:8: pipeline a: sinks.type is not a setting known here (did you mean sink.type?)");
     EXPECT_EQ(complaint("[[pipeline]]\nname = \"a\"\n[pipeline.source]\n[pipeline.sink]\ntype = \"null\"\n"),
               "relay.toml:3: pipeline a, source: outbox is missing");
     EXPECT_EQ(complaint("[[pipeline]]\nname = \"a\"\n[pipeline.source]\noutbox = \"o\"\n"),

@@ -39,6 +39,17 @@ TEST(Connection, a_killed_backend_leaves_the_outcome_in_doubt) {
     }
 }
 
+TEST(Connection, why_there_is_none_is_said_on_one_line_for_every_server) {
+    try {
+        const Connection db("host=127.0.0.1,127.0.0.1 port=1,2 dbname=none");
+        FAIL();
+    } catch (const ConnectionError& error) {
+        EXPECT_STREQ(error.what(),
+                     "connection to server at \"127.0.0.1\", port 1 failed: Connection refused; "
+                     "connection to server at \"127.0.0.1\", port 2 failed: Connection refused");
+    }
+}
+
 TEST(Transaction, rolls_back_when_it_goes_out_of_scope) {
     Connection db(shared_cluster(Form::plain).empty_database());
     db.exec("create table t (n int)");
