@@ -2,6 +2,7 @@
 // baton_internal.judge_event() about all others, so that what an outbox takes in is decided in one place.
 
 #include "pg/guard.hpp"
+#include "pg/sequence.hpp"
 
 BATON_FUNCTION(baton_sift_event);
 
@@ -19,8 +20,27 @@ constexpr std::array text_columns{"event_type",      "aggregate_type", "aggregat
                                   "partition_key",   "trace_id",       "correlation_id", "causation_id",
                                   "idempotency_key", "tenant_id"};
 
+// Which sequence numbers the events of a partition. Found once per session, and again when the server says
+// that some table has changed.
+struct Numbering {
+    Oid partition;
+    Oid ids;
+};
+
+auto& known_numberings() {
+    static auto& known = *new std::vector<Numbering>;  // never destroyed: nothing of ours runs at exit
+    return known;
+}
+
+bool numberings_are_stale = true;
+
+void forget_numberings(Datum, Oid) {
+    numberings_are_stale = true;
+}
+
 // Where the columns are, and the judge: looked up once per statement.
 struct Sieve {
+    AttrNumber id;
     AttrNumber event_type;
     AttrNumber schema_version;
     AttrNumber payload;
@@ -30,6 +50,7 @@ struct Sieve {
     AttrNumber available_at;
     std::array<AttrNumber, text_columns.size()> texts;
     bool holds_json;  // as text, which need not be sound
+    Numbering numbering;
     FmgrInfo judge;
 };
 
@@ -48,11 +69,36 @@ Oid find_judge(Oid sieve) {
     return judge;
 }
 
-Sieve& sieve_of(FunctionCallInfo fcinfo, TupleDesc shape) {
+// Find the sequence behind the ids of a partition's log.
+Numbering find_numbering(Oid partition) {
+    const Oid log = pg::call([&] {
+        return get_rel_relispartition(partition) ? llast_oid(get_partition_ancestors(partition)) : partition;
+    });
+    return {partition, pg::sequence_of(log, pg::call([&] { return get_attnum(log, "id"); }))};
+}
+
+Numbering numbering_of(Oid partition) {
+    static const bool watching = [] {
+        CacheRegisterRelcacheCallback(forget_numberings, Datum{0});
+        return true;
+    }();
+    auto& known = known_numberings();
+    if (watching && std::exchange(numberings_are_stale, false)) known.clear();
+    const auto found = std::find_if(known.begin(), known.end(),
+                                    [&](const Numbering& one) { return one.partition == partition; });
+    if (found != known.end()) return *found;
+    known.push_back(find_numbering(partition));
+    return known.back();
+}
+
+Sieve& sieve_of(FunctionCallInfo fcinfo, Relation partition) {
     FmgrInfo& self = *fcinfo->flinfo;
-    if (self.fn_extra == nullptr)
+    if (self.fn_extra == nullptr) {
+        const Numbering numbering = numbering_of(RelationGetRelid(partition));
         pg::call([&] {
+            const TupleDesc shape = RelationGetDescr(partition);
             auto* const made = static_cast<Sieve*>(MemoryContextAllocZero(self.fn_mcxt, sizeof(Sieve)));
+            made->id = column(shape, "id");
             made->event_type = column(shape, "event_type");
             made->schema_version = column(shape, "schema_version");
             made->payload = column(shape, "payload");
@@ -63,8 +109,10 @@ Sieve& sieve_of(FunctionCallInfo fcinfo, TupleDesc shape) {
             for (std::size_t i = 0; i < text_columns.size(); ++i)
                 made->texts[i] = column(shape, text_columns[i]);
             made->holds_json = SPI_gettypeid(shape, made->payload) == JSONOID;
+            made->numbering = numbering;
             self.fn_extra = made;
         });
+    }
     return *static_cast<Sieve*>(self.fn_extra);
 }
 
@@ -129,6 +177,14 @@ bool are_short(const Sieve& sieve, TupleTableSlot* event) {
     return std::ranges::all_of(sieve.texts, [&](AttrNumber text) { return is_short(value_of(event, text)); });
 }
 
+// Whether the event's id is one that the log's sequence has handed out.
+bool is_handed_out(const Sieve& sieve, TupleTableSlot* event) {
+    bool is_null = false;
+    const Datum id = slot_getattr(event, sieve.id, &is_null);
+    return !is_null && OidIsValid(sieve.numbering.ids) &&
+           DatumGetInt64(id) <= pg::last_value(sieve.numbering.ids);
+}
+
 // Whether nothing about an event is worth a closer look.
 bool is_ordinary(const Sieve& sieve, TupleTableSlot* event) {
     const varlena* const headers = value_of(event, sieve.headers);
@@ -138,7 +194,8 @@ bool is_ordinary(const Sieve& sieve, TupleTableSlot* event) {
            size_of(value_of(event, sieve.payload)) + size_of(headers) <= no_limit_is_below &&
            are_short(sieve, event) && is_usual_time(event, sieve.occurred_at) &&
            is_usual_time(event, sieve.available_at) &&
-           (!sieve.holds_json || is_plain_json(value_of(event, sieve.payload)));
+           (!sieve.holds_json || is_plain_json(value_of(event, sieve.payload))) &&
+           is_handed_out(sieve, event);
 }
 
 // Hand the whole call over.
@@ -166,7 +223,7 @@ extern "C" Datum baton_sift_event(PG_FUNCTION_ARGS) {
             !TRIGGER_FIRED_BY_INSERT(trigger->tg_event))
             throw SqlError("sift_event fires before each row that is inserted", "39P01", "",
                            "outboxes get it from baton.create_outbox()");
-        Sieve& sieve = sieve_of(fcinfo, RelationGetDescr(trigger->tg_relation));
+        Sieve& sieve = sieve_of(fcinfo, trigger->tg_relation);
         if (is_ordinary(sieve, trigger->tg_trigslot)) return PointerGetDatum(trigger->tg_trigtuple);
         return ask_judge(sieve, fcinfo);
     });

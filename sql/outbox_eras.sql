@@ -130,7 +130,7 @@ comment on function baton_internal.settle_log(baton_internal.outbox_eras, regcla
 
 -- Compare the log's era with this cluster; end it when the log came from another history. True when it need not be asked
 -- again in this session: never by what this transaction itself has written, which may be rolled back, or prepared and then be.
--- A table that is_outbox and not in the catalog is one whose catalog is still to come.
+-- A table that is_outbox and not in the catalog is one whose catalog is still to come; only who publishes says so.
 create function baton_internal.verify_era(relation regclass, is_outbox boolean default false)
 returns boolean
 language plpgsql security definer
@@ -138,9 +138,10 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     checked constant text := 'baton_session.era_' || relation::oid;
+    known constant text := current_setting(checked, true);
     open_era baton_internal.outbox_eras;
 begin
-    if coalesce(current_setting(checked, true), '') <> '' then
+    if known = 'writer' or known = 'reader' and not is_outbox then
         return true;
     elsif pg_is_in_recovery() then
         return false;  -- nothing can be published here, until a promotion begins another timeline
@@ -159,7 +160,10 @@ begin
     elsif open_era.written_by = pg_current_xact_id_if_assigned() then
         return false;
     end if;
-    perform set_config(checked, 'yes', false);
+    if is_outbox then
+        perform baton_internal.check_sequence(relation);
+    end if;
+    perform set_config(checked, case when is_outbox then 'writer' else 'reader' end, false);
     return true;
 end
 $$;
