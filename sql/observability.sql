@@ -103,6 +103,18 @@ end
 $$;
 comment on function baton_internal.oldest_unsettled(baton.outboxes, baton.consumer_groups) is 'time of the oldest event that a group lacks';
 
+-- Whether the caller may know of a group: a tenant's group is known to that tenant, and to who looks after all of them.
+create function baton_internal.may_know_group(g baton.consumer_groups, tenancy boolean)
+returns boolean
+language sql stable
+as $$
+    select not tenancy or g.tenant_id = nullif(current_setting('baton.tenant_id', true), '')
+        or nullif(current_setting('baton.tenant_id', true), '') is null
+           and (baton_internal.sees_all_tenants()
+                or exists (select from pg_catalog.pg_roles r where r.rolname = 'baton_viewer' and pg_has_role(baton_internal.caller(), r.oid, 'usage')))
+$$;
+comment on function baton_internal.may_know_group(baton.consumer_groups, boolean) is 'whether the caller may know that a group exists and how it does';
+
 -- Lag and health of groups and their consumers. A position belongs to the group, so its members show the same lag.
 create function baton.consumer_lag(name text default null)
 returns table (group_name text, consumer text, last_offset bigint, lag_rows bigint, lag_seconds numeric, last_heartbeat timestamptz,
@@ -121,7 +133,7 @@ begin
         perform baton_internal.find_group(consumer_lag.name);
     end if;
     for g in select c.* from baton.consumer_groups c join baton.outboxes o using (outbox_id)
-              where (consumer_lag.name is null or c.group_name = consumer_lag.name)
+              where (consumer_lag.name is null and baton_internal.may_know_group(c, o.tenancy) or c.group_name = consumer_lag.name)
                 and exists (select from pg_class r where r.oid = o.relation) order by c.group_name loop
         select * into outbox from baton.outboxes o where o.outbox_id = g.outbox_id;
         rows_behind := baton_internal.count_lag(outbox, g);

@@ -111,7 +111,7 @@ end
 $$;
 comment on function baton_internal.caller() is 'the role that called, as seen from inside a SECURITY DEFINER function';
 
--- Refuse a caller who may not make tables and views in a schema.
+-- Refuse a caller who may not make tables and views in a schema, and a schema that goes with the session.
 create function baton_internal.check_schema_create(schema_name text)
 returns void
 language plpgsql stable
@@ -121,6 +121,9 @@ begin
         raise exception 'permission denied for schema %', schema_name
             using errcode = 'insufficient_privilege',
                   hint = format('you need CREATE on the schema: grant create on schema %I to %I', schema_name, baton_internal.caller());
+    elsif schema_name ~ '^pg_(toast_)?temp_' then
+        raise exception 'schema % is temporary', schema_name
+            using errcode = 'invalid_schema_name', hint = 'use a schema that other sessions see, and that outlives this one';
     end if;
 end
 $$;

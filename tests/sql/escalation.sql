@@ -106,6 +106,22 @@ reset role;
 select is((select array_agg(who) from public.sightings where via = 'cast'), null, 'no cast of the table''s owner ran as anybody else');
 \endif
 
+-- tenants do not know of each other's groups
+select 'worker_' || current_database() as worker \gset
+create role :"worker";
+grant :"worker" to current_user;
+grant baton_consumer to :"worker";
+select baton.create_outbox('shared', tenancy => true);
+select baton.create_consumer_group('of_' || t, 'shared', tenant_id => t) from unnest('{a,b}'::text[]) t;
+set role :"worker";
+select is((select array_agg(group_name) from baton.consumer_lag() where group_name like 'of%'), null, 'who works for no tenant sees no tenant''s group');
+set baton.tenant_id = 'a';
+select is((select array_agg(group_name) from baton.consumer_lag() where group_name like 'of%'), '{of_a}', 'who works for one sees that one''s');
+reset baton.tenant_id;
+set role :"viewer";
+select is((select array_agg(group_name order by group_name) from baton.group_lag where group_name like 'of%'), '{of_a,of_b}', 'who looks after all sees all');
+reset role;
+
 -- views of an adopted table show nothing that its owner does not show
 create table lent (event_id text primary key, event_type text, payload jsonb, error text, retry_count int not null default 0,
                    received_at timestamptz not null default now(), processed_at timestamptz);

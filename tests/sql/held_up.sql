@@ -54,6 +54,10 @@ select baton.create_inbox('apart', tenancy => true);
 select throws_ok($$ select baton.receive('apart', '1', 't', '{}') $$, '22004', null, 'a message needs its tenant');
 select throws_ok($$ select baton.complete_inbox('apart', 'a:b') $$, 'BT002', 'message "a:b" is not in inbox "public.apart"', 'a message that is not there is named as it was asked for');
 
+create temporary table makes_the_schema ();
+select throws_ok(format('select baton.create_outbox(''gone'', %L)', relnamespace::regnamespace), '3F000', null, 'an outbox outlives its session')
+  from pg_class where relname = 'makes_the_schema';
+
 -- strings that read backslashes as escapes
 set standard_conforming_strings = off;
 set escape_string_warning = off;
