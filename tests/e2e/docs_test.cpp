@@ -136,6 +136,23 @@ TEST(Pages, every_error_that_the_sql_raises_is_on_the_page_of_errors) {
     }
 }
 
+TEST(Pages, every_setting_is_read_somewhere_or_says_that_it_has_no_effect) {
+    std::string code;
+    for (const auto* folder : {"sql", "src", "extension"})
+        for (const auto& file : fs::recursive_directory_iterator(source_folder / folder))
+            if (const auto kind = file.path().extension();
+                (kind == ".sql" || kind == ".cpp") && file.path().filename() != "settings.sql")
+                code += read_text(file.path());
+    const auto settings = Connection(shared_cluster(Form::plain).fresh_database())
+                              .query("select name, description from baton.setting_defaults");
+    ASSERT_GT(settings.rows(), 0);
+    for (int row = 0; row < settings.rows(); ++row) {
+        const std::string name = settings.text(row, 0);
+        const bool idle = settings.text(row, 1).starts_with("no effect");
+        EXPECT_EQ(code.find(name) != std::string::npos, !idle) << name;
+    }
+}
+
 TEST(Pages, every_object_that_is_named_is_there) {
     Connection extension(shared_cluster(Form::extension).fresh_database());
     Connection plain(shared_cluster(Form::plain).fresh_database());
