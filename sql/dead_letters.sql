@@ -116,11 +116,14 @@ begin
     end if;
     if headers is not null and jsonb_typeof(headers) <> 'object' then
         raise exception 'headers must be a JSON object' using errcode = 'invalid_parameter_value';
+    elsif letter.event is null and payload is null then
+        raise exception 'dead letter % needs another payload', edit_dead_letter.id using errcode = 'invalid_parameter_value', hint = 'its own cannot be read';
     end if;
     update baton_internal.parked p
-       set event = p.event || case when edit_dead_letter.payload is null then '{}' else jsonb_build_object('payload', edit_dead_letter.payload) end
+       set event = coalesce(p.event, baton_internal.copy_without_payload(o, p.id)) || case when edit_dead_letter.payload is null then '{}' else jsonb_build_object('payload', edit_dead_letter.payload) end
                            || case when edit_dead_letter.headers is null then '{}' else jsonb_build_object('headers', edit_dead_letter.headers) end
-     where p.parked_id = letter.parked_id;
+      from baton.consumer_groups g join baton.outboxes o using (outbox_id)
+     where p.parked_id = letter.parked_id and g.group_id = p.group_id;
     perform baton_internal.record_action('edit_dead_letter', (select g.group_name from baton.consumer_groups g where g.group_id = letter.group_id),
         jsonb_build_object('id', letter.parked_id, 'offset', letter.id, 'before',
             jsonb_build_object('payload', letter.event -> 'payload', 'headers', letter.event -> 'headers')));

@@ -80,7 +80,7 @@ returns name
 language sql stable
 as $$
     select a.attname from pg_attribute a where a.attrelid = relation and a.attname = column_name and a.attnum > 0
-       and not a.attisdropped and format_type(a.atttypid, null) = any (types)
+       and not a.attisdropped and a.atttypid = any (types::regtype[])  -- how a type is written depends on the session
 $$;
 comment on function baton_internal.optional_inbox_column(regclass, text, text[]) is 'the column if it is there and fits, else null';
 

@@ -167,15 +167,15 @@ returns name
 language plpgsql stable
 as $$
 declare
-    type_name text;
+    found_type regtype;
 begin
-    select format_type(a.atttypid, null) into type_name from pg_attribute a
+    select a.atttypid into found_type from pg_attribute a
      where a.attrelid = it.relation and a.attname = column_name and a.attnum > 0 and not a.attisdropped;
     if not found then
         raise exception 'table % has no column "%"', it.relation, coalesce(column_name, 'null')
             using errcode = 'undefined_column', hint = format('name the column that holds the %s', purpose);
-    elsif type_name <> all (types) then
-        raise exception 'column "%" cannot hold the %: it is of type %', column_name, purpose, type_name
+    elsif found_type <> all (types::regtype[]) then
+        raise exception 'column "%" cannot hold the %: it is of type %', column_name, purpose, found_type
             using errcode = 'datatype_mismatch', hint = 'it must be one of: ' || array_to_string(types, ', ');
     end if;
     return column_name;

@@ -80,7 +80,7 @@ begin
         if part is null or tries >= most_tries then
             return 'release';
         elsif phase = 'copy' then
-            return case when baton_internal.copy_parked(part, 500) > 0 then 'copy' else 'detach' end;
+            return case when baton_internal.copy_parked(part, 500) > 0 then 'copy' when baton_internal.needs_copies(part) then 'release' else 'detach' end;
         end if;
         outcome := baton_internal.detach_partition(outbox, part);
         return case outcome when 'held' then 'release' when 'busy' then 'detach' else 'copy' end;

@@ -14,7 +14,8 @@ as $$
 $$;
 comment on function baton_internal.retry_delay(interval, interval, int) is 'delay before the next attempt';
 
--- Copy an event out of the log, so that the log need not keep it.
+-- Copy an event out of the log, so that the log need not keep it. Null for one that jsonb has no place for, which the door refuses and which came
+-- by another way: the log keeps that one.
 create function baton_internal.copy_event(outbox baton.outboxes, id bigint)
 returns jsonb
 language plpgsql stable
@@ -24,9 +25,26 @@ declare
 begin
     execute format('select to_jsonb(e) - ''xid'' from %s e where id = $1', outbox.relation) into copy using id;
     return copy;
+exception when data_exception or program_limit_exceeded or internal_error then
+    return null;
 end
 $$;
-comment on function baton_internal.copy_event(baton.outboxes, bigint) is 'an event of the log as JSON';
+comment on function baton_internal.copy_event(baton.outboxes, bigint) is 'an event of the log as JSON; null when there is no such JSON';
+
+-- The same without the payload.
+create function baton_internal.copy_without_payload(outbox baton.outboxes, id bigint)
+returns jsonb
+language plpgsql stable
+as $$
+declare
+    copy jsonb;
+begin
+    execute format('select to_jsonb(e) from (select %s from %s e where e.id = $1) e',
+                   replace(baton_internal.relay_columns(), 'e.payload, ', ''), outbox.relation) into copy using id;
+    return copy;
+end
+$$;
+comment on function baton_internal.copy_without_payload(baton.outboxes, bigint) is 'an event of the log as JSON, without its payload';
 
 -- Whether a parked event stops later ones of its key.
 create function baton_internal.blocks_key(g baton.consumer_groups, state text)
@@ -179,3 +197,28 @@ begin
 end
 $$;
 comment on function baton_internal.parked_events(baton.outboxes, baton_internal.parked[]) is 'parked events as consumers get them';
+
+-- Take events that no consumer can be given out of a lease, as dead letters by their ids, so that the others go on.
+create function baton_internal.set_unreadable_aside(outbox baton.outboxes, g baton.consumer_groups, consumer_id text, token uuid)
+returns void
+language plpgsql
+as $$
+declare
+    e baton_internal.held_event;
+    ignored record;
+begin
+    foreach e in array baton_internal.held_events(outbox, g, consumer_id, token) loop
+        begin
+            if e.parked then
+                perform r.payload from baton_internal.parked_events(outbox, array(
+                    select q from baton_internal.held_parked(g, set_unreadable_aside.consumer_id, token) q where q.id = e.id)) r;
+            else
+                execute format('select %s from %s e where e.id = $1', baton_internal.event_columns(outbox.payload_type), outbox.relation) into ignored using e.id;
+            end if;
+        exception when data_exception or program_limit_exceeded or internal_error then
+            perform baton.fail_events(g.group_name, set_unreadable_aside.consumer_id, array[e.id], 'no consumer can be given this event: ' || sqlerrm, true, token);
+        end;
+    end loop;
+end
+$$;
+comment on function baton_internal.set_unreadable_aside(baton.outboxes, baton.consumer_groups, text, uuid) is 'makes events that cannot be read dead letters';

@@ -89,10 +89,11 @@ declare
 begin
     return query select * from baton_internal.parked_events(outbox, array(select q from baton_internal.held_parked(g, leased_events.consumer_id, token) q));
     for p in select * from baton_internal.held_pieces(g, leased_events.consumer_id, token) loop
+        -- only what is given becomes jsonb: a neighbour may be an event for which jsonb has no place
         return query execute format('select %s, %s, %L::uuid from (%s) e where %s & (1::bigint << e.lane) <> 0 and e.id <> all (%L::bigint[])',
-            baton_internal.polled_columns(), p.attempt, token,
+            baton_internal.event_columns(outbox.payload_type), p.attempt, token,
             baton_internal.window_query(outbox, g, baton_internal.load_window(outbox, g.group_id, p.window_number), p.after_id, p.upto_id, 2147483647,
-                               baton_internal.event_columns(outbox.payload_type) || ', ' || baton_internal.lane_expression() || ' as lane'),
+                               baton_internal.relay_columns() || ', ' || baton_internal.lane_expression() || ' as lane'),
             p.lanes, p.holes);
     end loop;
 end
@@ -202,7 +203,12 @@ begin
         perform baton_internal.close_poll(at);
     end if;
     if gave > 0 then
-        return query select * from baton_internal.leased_events(outbox, g, consumer_id, token);
+        begin
+            return query select * from baton_internal.leased_events(outbox, g, consumer_id, token);
+        exception when data_exception or program_limit_exceeded or internal_error then
+            perform baton_internal.set_unreadable_aside(outbox, g, consumer_id, token);
+            return query select * from baton_internal.leased_events(outbox, g, consumer_id, token);
+        end;
     end if;
 end
 $$;

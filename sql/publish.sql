@@ -77,20 +77,21 @@ end
 $$;
 comment on function baton_internal.publish_event(regclass, jsonb) is 'inserts one event; called by publish()';
 
--- How a payload of the given type goes into a column of the wanted one, as an expression over $1.
-create function baton_internal.payload_expression(wanted text, given text)
+-- How a payload of the given type goes into a column of the wanted one, as an expression over $1. How a type is written depends on the session.
+create function baton_internal.payload_expression(wanted text, given regtype)
 returns text
 language sql immutable
 as $$
     select case
-        when wanted = given then '$1'
-        when wanted in ('jsonb', 'json') and given in ('text', 'jsonb', 'json') or wanted = 'text' and given <> 'bytea'
-             or wanted = 'bytea' and given = 'text' then '$1::' || wanted
-        when wanted = 'jsonb' and given <> 'bytea' then 'to_jsonb($1)'
-        when wanted = 'json' and given <> 'bytea' then 'to_json($1)'
+        when given = 'pg_catalog.bytea'::regtype then case wanted when 'bytea' then '$1' end
+        when given = 'pg_catalog.text'::regtype then case wanted when 'text' then '$1' else '$1::' || wanted end
+        when given = 'pg_catalog.jsonb'::regtype and wanted = 'jsonb' or given = 'pg_catalog.json'::regtype and wanted = 'json' then '$1'
+        when given in ('pg_catalog.jsonb'::regtype, 'pg_catalog.json'::regtype) and wanted <> 'bytea' or wanted = 'text' then '$1::' || wanted
+        when wanted = 'jsonb' then 'to_jsonb($1)'
+        when wanted = 'json' then 'to_json($1)'
     end
 $$;
-comment on function baton_internal.payload_expression(text, text) is 'expression that turns a payload into the outbox''s type; null when it does not fit';
+comment on function baton_internal.payload_expression(text, regtype) is 'expression that turns a payload into the outbox''s type; null when it does not fit';
 
 -- Publish one event and return its id, or the first one's when its idempotency key was used before.
 create function baton_internal.publish_payload(
@@ -102,7 +103,7 @@ language plpgsql
 as $$
 declare
     wanted constant text := baton_internal.payload_type_of(relation);
-    given constant text := pg_typeof(payload)::text;
+    given constant regtype := pg_typeof(payload);
     expression constant text := baton_internal.payload_expression(wanted, given);
     tenant constant text := coalesce(tenant_id, nullif(current_setting('baton.tenant_id', true), ''));
     new_id bigint;

@@ -194,9 +194,37 @@ begin
       using part.outbox_id, part.first_id, part.end_id, step;
     get diagnostics copied = row_count;
     return copied;
+exception when data_exception or program_limit_exceeded or internal_error then
+    return baton_internal.copy_parked_singly(part, step);
 end
 $$;
 comment on function baton_internal.copy_parked(baton_internal.outbox_partitions, int) is 'copies parked events, so that their partition can go';
+
+-- The same one by one, where jsonb has no place for one of them: that one becomes a dead letter, and the log keeps its partition until it is discarded.
+create function baton_internal.copy_parked_singly(part baton_internal.outbox_partitions, step int)
+returns int
+language plpgsql
+as $$
+declare
+    outbox baton.outboxes;
+    q baton_internal.parked;
+    copied int := 0;
+begin
+    select * into outbox from baton.outboxes o where o.outbox_id = part.outbox_id;
+    for q in select p.* from baton.consumer_groups g join baton_internal.parked p using (group_id)
+              where g.outbox_id = part.outbox_id and p.id >= part.first_id and p.id < part.end_id and p.event is null
+              order by p.state = 'dead' limit step for update of p skip locked loop
+        q.event := baton_internal.copy_event(outbox, q.id);
+        update baton_internal.parked p
+           set event = q.event, state = case when q.event is null then 'dead' else p.state end,
+               error = case when q.event is null then 'this event cannot be copied out of the log' else p.error end
+         where p.parked_id = q.parked_id and (q.event is not null or p.state <> 'dead' and p.lease_token is null);
+        copied := copied + found::int;
+    end loop;
+    return copied;
+end
+$$;
+comment on function baton_internal.copy_parked_singly(baton_internal.outbox_partitions, int) is 'copies parked events one by one';
 
 -- Whether a parked event of a partition has no copy yet.
 create function baton_internal.needs_copies(part baton_internal.outbox_partitions)

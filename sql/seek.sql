@@ -15,7 +15,7 @@ declare
     to_end boolean;
     w baton_internal.windows;
 begin
-    if num_nonnulls(new_offset, to_time, place) > 1 or place not in ('beginning', 'end') or new_offset < 0 then
+    if num_nonnulls(new_offset, to_time, place) > 1 or place not in ('beginning', 'end') or new_offset not between 0 and 9223372036854775806 then
         raise exception 'seek to one place: an offset of 0 or more, a time, ''beginning'' or ''end'''
             using errcode = 'invalid_parameter_value';
     end if;

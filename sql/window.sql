@@ -139,16 +139,6 @@ as $$
 $$;
 comment on function baton_internal.event_columns(text) is 'select list of an event, by the type of its payload';
 
--- The names of these columns.
-create function baton_internal.polled_columns()
-returns text
-language sql immutable
-as $$
-    select 'e.id, e.event_id, e.tenant_id, e.aggregate_type, e.aggregate_id, e.event_type, e.schema_version, e.topic, e.partition_key, e.payload, '
-           'e.headers, e.trace_id, e.correlation_id, e.causation_id, e.occurred_at, e.payload_bytes'
-$$;
-comment on function baton_internal.polled_columns() is 'names of an event''s columns in polled_event';
-
 -- The lane of a row `e` as an expression.
 create function baton_internal.lane_expression()
 returns text
