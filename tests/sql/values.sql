@@ -72,20 +72,24 @@ select row_eq($$ select state, message, hint from refusal($s$ select baton.set_s
 select is((select state from refusal(format('select baton.set_setting(%L, %L)', name, v))), '22023', format('%s is not %s', name, coalesce(v, 'null')))
   from baton.setting_defaults, unnest('{99999999999999999999,4000000000,-1,x}'::text[] || null) v where kind = 'integer' and not (name = 'outbox_max_payload_bytes' and v = 'x');
 select lives_ok(format('select baton.set_setting(%L, %L)', name, maximum), name || ' takes its greatest value') from baton.setting_defaults where kind = 'integer' and name <> 'outbox_publish_after_standbys';
+begin;  -- before the server's own worker comes
 update baton.jobs set enabled = true, next_due = '-infinity';
 do $$ begin while baton_internal.run_due_job() is not null loop null; end loop; end $$;
 select is((select string_agg(format('%s: %s', name, last_error), ', ') from baton.jobs where last_error is not null), null, 'with which every job runs');
 select lives_ok($$ select baton.outbox_status(), baton.inbox_status(), baton.consumer_lag() $$, 'and everything shows');
 update baton.jobs set enabled = false;
+commit;
 delete from baton.settings;
 
 -- a parameter that is no value of its setting
 set client_min_messages = error;
 do $$ begin perform set_config('baton.outbox_drain_interval_seconds', '99999999999', false); end $$;
 select is(baton.setting('outbox_drain_interval_seconds'), '60', 'a parameter that is out of range does not count');
+begin;
 update baton.jobs set enabled = name = 'maintain outboxes', next_due = '-infinity';
 select is(baton_internal.run_due_job(), 'maintain outboxes', 'and stops no job');
 update baton.jobs set enabled = false;
+commit;
 do $$ begin perform set_config('baton.outbox_drain_interval_seconds', '61', false); end $$;
 select is(baton.setting('outbox_drain_interval_seconds'), '61', 'one that is in range does');
 reset baton.outbox_drain_interval_seconds;
