@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "event/headers.hpp"
+#include "sinks/kafka_batches.hpp"
 #include "sinks/kafka_openings.hpp"
 
 namespace baton::sinks {
@@ -51,6 +52,7 @@ struct Options {
     std::string topic;  // when it is the same for every event
     milliseconds connect_timeout{};
     std::size_t max_message_bytes = 0;
+    std::size_t batch_bytes = 0;
 };
 
 using Conf = std::unique_ptr<rd_kafka_conf_t, decltype(&rd_kafka_conf_destroy)>;
@@ -90,7 +92,7 @@ Verdict verdict_on(rd_kafka_resp_err_t error) {
 
 class KafkaSink final : public relay::Sink {
   public:
-    explicit KafkaSink(Options options) : options_(std::move(options)) {}
+    explicit KafkaSink(Options options) : options_(std::move(options)), batches_(options_.batch_bytes) {}
     ~KafkaSink() override { close(); }
     KafkaSink(const KafkaSink&) = delete;
     KafkaSink& operator=(const KafkaSink&) = delete;
@@ -108,12 +110,14 @@ class KafkaSink final : public relay::Sink {
     void open();
     void close();
     void restart();
+    void end_draining();
     rd_kafka_topic_t* topic(const std::string& name);
     rd_kafka_resp_err_t produce(const Message& message);
     void take(const Message& message);
     void hand_over(const Message& message);
     void end_opening(std::uint64_t ticket, bool delivered, const std::string& words);
     void report(std::uint64_t ticket, rd_kafka_resp_err_t error, const char* topic);
+    void suspect(std::uint64_t ticket, const std::string& words);
 
     static void on_delivery(rd_kafka_t*, const rd_kafka_message_t* message, void* self);
     static void on_error(rd_kafka_t* producer, int error, const char* reason, void* self);
@@ -124,6 +128,8 @@ class KafkaSink final : public relay::Sink {
     std::vector<relay::Delivery> done_;
     std::string trouble_;
     KafkaOpenings openings_;
+    KafkaBatches batches_;
+    std::vector<Message> held_;  // until the next producer begins
     // Something was not taken, at all or of one topic: later ones must not overtake before that is known.
     bool refusing_ = false;
     std::set<std::string, std::less<>> shut_topics_;
@@ -136,6 +142,9 @@ void KafkaSink::open() {
     for (const auto& [name, value] : options_.properties)
         if (const auto complaint = set_property(conf.get(), name, value); !complaint.empty())
             throw Error(complaint);
+    batches_.begin();
+    set_property(conf.get(), "batch.size", std::to_string(batches_.bytes()));
+    if (batches_.alone()) set_property(conf.get(), "batch.num.messages", "1");
     rd_kafka_conf_set_opaque(conf.get(), this);
     rd_kafka_conf_set_dr_msg_cb(conf.get(), &KafkaSink::on_delivery);
     rd_kafka_conf_set_error_cb(conf.get(), &KafkaSink::on_error);
@@ -161,14 +170,36 @@ void KafkaSink::close() {
 void KafkaSink::restart() {
     rd_kafka_purge(producer_, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
     while (rd_kafka_outq_len(producer_) > 0) rd_kafka_poll(producer_, 10);
+    for (const auto& message : std::exchange(held_, {}))
+        done_.push_back({message.ticket, Verdict::retry, trouble_, {}});
     close();
     openings_.forget_all();
     broken_ = false;
 }
 
+// Once everything has come back, begin with a producer that makes batches again.
+void KafkaSink::end_draining() {
+    if (!batches_.draining() || rd_kafka_outq_len(producer_) > 0) return;
+    const auto held = std::exchange(held_, {});
+    restart();
+    open();
+    for (const auto& message : held) take(message);
+}
+
 void KafkaSink::on_delivery(rd_kafka_t*, const rd_kafka_message_t* message, void* self) {
-    static_cast<KafkaSink*>(self)->report(reinterpret_cast<std::uintptr_t>(message->_private), message->err,
-                                          rd_kafka_topic_name(message->rkt));
+    auto& sink = *static_cast<KafkaSink*>(self);
+    const auto ticket = reinterpret_cast<std::uintptr_t>(message->_private);
+    if (verdict_on(message->err) == Verdict::rejected && !sink.batches_.refused())
+        return sink.suspect(ticket, rd_kafka_err2str(message->err));
+    sink.report(ticket, message->err, rd_kafka_topic_name(message->rkt));
+}
+
+// The batch of a message was refused: the message goes again by itself.
+void KafkaSink::suspect(std::uint64_t ticket, const std::string& words) {
+    trouble_ = "a batch was refused, and its messages are sent one by one: " + words;
+    broken_ = true;
+    done_.push_back({ticket, Verdict::retry, trouble_, {}});
+    end_opening(ticket, false, trouble_);
 }
 
 void KafkaSink::on_error(rd_kafka_t* producer, int error, const char* reason, void* self) {
@@ -186,6 +217,7 @@ void KafkaSink::on_error(rd_kafka_t* producer, int error, const char* reason, vo
 void KafkaSink::report(std::uint64_t ticket, rd_kafka_resp_err_t error, const char* topic) {
     if (error == RD_KAFKA_RESP_ERR_NO_ERROR) {
         trouble_.clear();
+        batches_.judged();
         done_.push_back({ticket, Verdict::delivered, {}, {}});
         end_opening(ticket, true, {});
         return;
@@ -263,6 +295,7 @@ void KafkaSink::send(std::span<const Message> messages) {
 
 // Let a message go, or wait for the first one of its key.
 void KafkaSink::take(const Message& message) {
+    if (batches_.draining()) return held_.push_back(message);
     if (refusing_ || message.key.empty()) return hand_over(message);
     switch (openings_.enter(message)) {
         case KafkaOpenings::Turn::waits:
@@ -302,6 +335,7 @@ void KafkaSink::collect(std::vector<relay::Delivery>& deliveries, milliseconds p
     const auto end = Clock::now() + patience;
     if (producer_ != nullptr) {
         rd_kafka_poll(producer_, 0);
+        end_draining();
         while (done_.empty() && !broken_) {
             const auto left = std::chrono::duration_cast<milliseconds>(end - Clock::now());
             if (left.count() <= 0) break;
@@ -360,6 +394,7 @@ std::unique_ptr<relay::Sink> make_kafka(const relay::Settings& settings) {
     options.connect_timeout = settings.duration("connect_timeout", std::chrono::seconds(10));
     const auto limit = options.properties.find("message.max.bytes");
     options.max_message_bytes = limit == options.properties.end() ? 1'000'000 : std::stoul(limit->second);
+    options.batch_bytes = std::stoul(options.properties.at("batch.size"));
     return std::make_unique<KafkaSink>(std::move(options));
 }
 

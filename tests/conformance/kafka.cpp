@@ -191,6 +191,61 @@ TEST_F(KafkaSink, what_the_library_finds_too_large_is_rejected_before_it_is_sent
     EXPECT_TRUE(fixture_->read_all(message.destination).empty());
 }
 
+// A broker refuses a batch as a whole.
+TEST_F(KafkaSink, of_many_the_one_that_is_too_large_for_the_topic_is_rejected_and_all_others_arrive) {
+    audit::create_topic(fixture_->direct(), "narrow", 1, {{"max.message.bytes", "100000"}});
+    const std::string small(1000, 's');
+    const std::string large(200'000, 'l');
+    const std::array<std::string, 5> keys{"k0", "k1", "k2", "k3", ""};
+    std::vector<Message> messages(400);
+    for (std::size_t i = 0; i < messages.size(); ++i) {
+        messages[i].message_id = "m" + std::to_string(i);
+        messages[i].destination = "narrow";
+        messages[i].key = keys[i % keys.size()];
+        messages[i].body = i == 150 ? large : small;
+    }
+    const auto sink = sinks::make_sink(fixture_->settings({}));
+    Driver driver(*sink);
+    driver.give(messages);
+    driver.run();
+    ASSERT_EQ(driver.rejected().size(), 1U);
+    EXPECT_EQ(driver.rejected().begin()->first, "m150");
+    EXPECT_NE(driver.rejected().begin()->second.find("too large"), std::string::npos);
+    std::map<std::string, int> arrived;
+    std::map<std::string, int> last;
+    for (const auto& got : audit::read_topic(fixture_->direct(), "narrow")) {
+        const bool copy = ++arrived[got.id] > 1;
+        const int number = std::stoi(got.id.substr(1));
+        if (copy || number % 5 == 4) continue;
+        EXPECT_LT(last[keys[static_cast<std::size_t>(number) % 5]], number + 1);
+        last[keys[static_cast<std::size_t>(number) % 5]] = number + 1;
+    }
+    EXPECT_EQ(arrived.size(), messages.size() - 1);
+    EXPECT_FALSE(arrived.contains("m150"));
+}
+
+TEST_F(KafkaSink, batches_become_smaller_until_the_topic_takes_them) {
+    audit::create_topic(fixture_->direct(), "slim", 1, {{"max.message.bytes", "30000"}});
+    const std::string body(1000, 'x');
+    std::vector<Message> messages(3000);
+    for (std::size_t i = 0; i < messages.size(); ++i) {
+        messages[i].message_id = "m" + std::to_string(i);
+        messages[i].destination = "slim";
+        messages[i].body = body;
+    }
+    const auto sink = sinks::make_sink(fixture_->settings({}));
+    Driver driver(*sink);
+    driver.give(messages);
+    driver.run();
+    EXPECT_TRUE(driver.rejected().empty());
+    EXPECT_EQ(driver.delivered(), messages.size());
+    // They are small enough now.
+    const auto before = driver.retries();
+    driver.give(messages);
+    driver.run();
+    EXPECT_EQ(driver.retries(), before);
+}
+
 TEST_F(KafkaSink, a_check_finds_a_topic_that_is_missing) {
     auto settings = fixture_->settings({});
     settings.set("topic", "not-there");
