@@ -151,6 +151,39 @@ TEST_F(PostgresSink, what_the_event_knows_of_itself_reaches_the_inbox) {
     for (int i = 0; i < 6; ++i) EXPECT_EQ(row.text(0, i), expected[static_cast<std::size_t>(i)]);
 }
 
+// Nothing but the inbox keeps what came from a broker.
+TEST_F(PostgresSink, what_an_inbox_with_tenants_cannot_take_from_a_broker_is_kept_as_a_dead_letter) {
+    Connection admin(fixture_->database());
+    admin.exec("select baton.create_inbox('of_tenants', tenancy => true)");
+    std::array<Event, 3> events;
+    std::array<Message, 3> messages;
+    const std::array<std::string, 3> ids{"nobodys", "odd", "good"};
+    for (std::size_t i = 0; i < events.size(); ++i) {
+        events[i].event_id = ids[i];
+        events[i].event_type = "placed";
+        events[i].from_broker = true;
+        if (i > 0) events[i].tenant_id = "acme";
+        messages[i].message_id = ids[i];
+        messages[i].destination = "of_tenants";
+        messages[i].body = i == 1 ? R"({"n":"\u0000"})" : R"({"n":1})";
+        messages[i].content_type = "application/json";
+        messages[i].event = &events[i];
+    }
+    const auto sink = sinks::make_sink(fixture_->settings("of_tenants"));
+    Driver driver(*sink);
+    driver.give({messages.begin(), messages.end()});
+    driver.run();
+    EXPECT_EQ(driver.delivered(), 3U);
+    const auto rows = admin.query(
+        "select event_id, tenant_id, error ~ 'tenant', error is null, convert_from(payload_raw, 'utf8') from "
+        "of_tenants order by event_id");
+    ASSERT_EQ(rows.rows(), 3);
+    EXPECT_EQ(rows.text(0, 0) + rows.text(0, 1) + rows.text(0, 3), "goodacmet");
+    EXPECT_EQ(rows.text(1, 0) + rows.text(1, 1) + rows.text(1, 2), "nobodyst");
+    EXPECT_EQ(rows.text(1, 4), R"({"n":1})");
+    EXPECT_EQ(rows.text(2, 0) + rows.text(2, 1) + rows.text(2, 3), "oddacmef");
+}
+
 TEST_F(PostgresSink, inboxes_that_are_switched_off_are_waited_for) {
     const std::string inbox = fixture_->make_destination();
     Connection admin(fixture_->database());

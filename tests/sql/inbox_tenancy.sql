@@ -38,6 +38,18 @@ select throws_ok($$ select * from baton.receive_many('box', '[{"event_id": "m9"}
 select is((select string_agg(outcome, ',' order by position) from baton.receive_many('box',
     '[{"event_id": "m3", "tenant_id": "a"}, {"event_id": "m3", "tenant_id": "b"}, {"event_id": "m1", "tenant_id": "a"}]')), 'new,new,duplicate', 'which receives for all tenants');
 
+select throws_ok($$ select * from baton.receive_many('box', '[{"event_id": "m9", "tenant_id": ""}]') $$, '22004', null, 'an empty name is no tenant');
+
+-- a message of nobody that is kept as a dead letter
+select is((select string_agg(outcome, ',' order by position) from baton.receive_many('box',
+    '[{"event_id": "lost", "error": "it has no tenant", "payload_raw": "eA=="}, {"event_id": "lost", "error": "again"}]')), 'new,duplicate', 'a dead letter may have no tenant');
+select become('consumer', 'a');
+select is((select count(*)::int from dlq_box), 0, 'no tenant sees it');
+select become('operator');
+select results_eq('select event_id from dlq_box', $$values ('lost')$$, 'an operator does');
+select become('none');
+delete from box where event_id = 'lost';
+
 -- looking
 select become('consumer', 'a');
 select results_eq('select event_id, payload from pending_box order by 1', $$values ('m1', '{"of": "a"}'::jsonb), ('m3', null)$$, 'a tenant sees its own messages');
