@@ -8,7 +8,8 @@ language plpgsql volatile
 as $$
 begin
     at := baton_internal.position_of(g.group_id);
-    found_some := exists (select from baton_internal.pieces p where p.group_id = g.group_id and p.piece_id >= at.first_piece and p.leased_until < moment)
+    found_some := coalesce(at.owned_until < moment, false)  -- a relay that is gone may have left parked events behind
+               or exists (select from baton_internal.pieces p where p.group_id = g.group_id and p.piece_id >= at.first_piece and p.leased_until < moment)
                or exists (select from baton_internal.parked p where p.group_id = g.group_id and p.lease_token is not null and p.leased_until < moment);
     if not found_some and baton_internal.has_last_chance(g, consumer_id) then
         return;
@@ -121,6 +122,7 @@ $$;
 comment on function baton_internal.close_poll(baton_internal.group_positions) is 'stores what a poll did to the position';
 
 -- The position without its relay: nobody polls a group that a relay works, and one whose lease ran out must not move the position any more.
+-- Parked events that such a relay held are free.
 create function baton_internal.without_relay(g baton.consumer_groups, at baton_internal.group_positions)
 returns baton_internal.group_positions
 language plpgsql volatile
@@ -130,6 +132,8 @@ begin
         raise exception 'consumer group "%" is worked by relay "%"', g.group_name, at.owner
             using errcode = 'BT003', hint = 'stop its pipeline, or use a group of your own';
     elsif at.owner is not null then
+        update baton_internal.parked p set lease_token = null, consumer_id = null, leased_until = null
+         where p.group_id = g.group_id and p.lease_token is not null and p.leased_until = 'infinity';
         at.owner := null;
         at.owned_until := null;
         at.owner_epoch := at.owner_epoch + 1;

@@ -450,7 +450,7 @@ declare
     g baton.consumer_groups;
 begin
     select * into g from baton.consumer_groups c where c.group_id = at.group_id;
-    -- the owner holds them until it settles them or another takes the group: take_group() frees them
+    -- the owner holds them until it settles them or loses the group: take_group() and without_relay() free them
     return query select * from baton_internal.lease_parked(g, at.owner, gen_random_uuid(), clock_timestamp(), 'infinity', batch, false);
 end
 $$;

@@ -52,5 +52,19 @@ select is((select event ->> 'event_type' from baton_internal.parked where id = 3
 select throws_ok($$select baton_internal.take_group('g', 'x', '0 s')$$, '22023', null, 'a lease needs a duration');
 select throws_ok($$select baton_internal.take_group('nobody', 'x')$$, '42704', null, 'an unknown group cannot be taken');
 
+-- what a relay held that is gone for good
+select baton.create_outbox('left_behind');
+select baton_internal.prepare_group('left', 'left_behind', retry_base => '1 hour', retry_limit => '2 hours');
+select baton.publish('left_behind', 't', '{}'::jsonb, aggregate_id => 'a') from generate_series(1, 2);
+select baton_internal.take_group('left', 'one');
+create temp table gone as select p.group_id, p.owner_epoch as epoch from baton_internal.group_positions p join baton.consumer_groups g using (group_id) where g.group_name = 'left';
+select baton_internal.park_group_events(group_id, epoch, '{1,2}', '{a,a}', '{1,1}', '{broken,""}', '{retry,blocked}') from gone;
+update baton_internal.parked p set due_at = clock_timestamp() from gone where p.group_id = gone.group_id and p.id = 1;
+select is((select count(*)::int from gone, baton_internal.lease_group_parked(group_id, epoch, 10)), 2, 'a relay holds parked events');
+select is_empty($$select * from baton.poll_outbox('left', 'c')$$, 'which nobody gets while it works the group');
+update baton_internal.group_positions p set owned_until = clock_timestamp() - interval '1 s' from gone where p.group_id = gone.group_id;
+select results_eq($$select id, attempt from baton.poll_outbox('left', 'c')$$, $$values (1::bigint, 3), (2, 2)$$, 'a consumer gets them once the relay''s lease is over');
+select throws_ok($$select baton_internal.settle_group_parked(group_id, epoch, '{1}') from gone$$, 'BT001', null, 'and the relay cannot settle them any more');
+
 select * from finish();
 rollback;
