@@ -101,14 +101,40 @@ void Engine::wait(const std::stop_token& stop) {
     if (sleep_.wait(nap_, stop, doorbell_ ? doorbell_->wakeup() : -1)) doorbell_->rung();
 }
 
+// The connection broke while a delivery was handled. Once may be anybody's fault; twice in a row with the
+// same delivery is the delivery's: the handler takes its own connection down.
+void Engine::note_break() {
+    if (begun_ == Begun::many) one_by_one_ = true;  // to find out which
+    if (begun_ != Begun::one) return;
+    charged_ = broke_with_ == begun_id_;
+    broke_with_ = begun_id_;
+}
+
+// Settle the delivery as failed that took the connection down, now that there is another one.
+void Engine::charge_for_break() {
+    if (!std::exchange(charged_, false)) return;
+    const auto found = std::ranges::find(batch_.deliveries, begun_id_, &Delivery::id);
+    broke_with_.reset();
+    if (found == batch_.deliveries.end()) return;
+    const Delivery delivery = *found;
+    charge(delivery, {"the connection broke while the handler ran, twice in a row"});
+    std::erase_if(batch_.deliveries, [&](const Delivery& other) { return other.id == delivery.id; });
+}
+
 bool Engine::step(const std::stop_token& stop) {
     connect();
+    charge_for_break();
     give_back();
     batch_ = queue_->take(*db_);
     if (batch_.deliveries.empty()) return false;
     if (doorbell_) doorbell_->found();
     nap_ = shortest_nap;
-    handle(stop);
+    try {
+        handle(stop);
+    } catch (const Error&) {
+        if (!db_->alive()) note_break();
+        throw;
+    }
     return true;
 }
 
@@ -117,7 +143,7 @@ void Engine::handle(const std::stop_token& stop) {
         LeaseKeeper& keeper;
         ~LetGo() { keeper.let_go(); }
     };
-    std::size_t limit = batch_.deliveries.size();
+    std::size_t limit = one_by_one_ ? 1 : batch_.deliveries.size();
     reruns_ = 0;
     while (!batch_.deliveries.empty()) {
         if (stop.stop_requested()) return give_back();
@@ -125,6 +151,7 @@ void Engine::handle(const std::stop_token& stop) {
         keeper_.hold(batch_.token, batch_.deliveries);
         if (handle_some(limit, stop)) reruns_ = 0;
     }
+    one_by_one_ = false;
 }
 
 // Handle a segment; false when it has to be handled again, in a smaller one perhaps.
@@ -178,6 +205,7 @@ Engine::Segment Engine::run_segment(std::span<const Delivery> items, const std::
     postgres::Transaction database_transaction(*db_, "begin isolation level read committed");
     Transaction transaction(*db_, stop);
     Segment segment;
+    begun_ = Begun::none;
     if (handler_.one())
         call_each(segment, items, transaction, stop);
     else
@@ -187,6 +215,7 @@ Engine::Segment Engine::run_segment(std::span<const Delivery> items, const std::
     if (segment.failure)
         segment.parked = queue_->fail(*db_, batch_.token, items[segment.done], *segment.failure);
     database_transaction.commit();
+    begun_ = Begun::none;
     if (segment.failure) {
         const auto kind = segment.parked.dead ? Incident::Kind::rejected : Incident::Kind::failed;
         tell(kind, &items[segment.done], segment.failure->error);
@@ -199,6 +228,7 @@ void Engine::call_each(Segment& segment, std::span<const Delivery> items, Transa
     for (const auto& item : items) {
         if (segment.done > 0 && stop.stop_requested()) return;
         move_savepoint(segment.done == 0 ? set : release_and_set);
+        begin(item);
         segment.failure = call([&] { handler_.one()(transaction, item); });
         if (segment.failure) return move_savepoint(roll_back);
         ++segment.done;
@@ -208,11 +238,18 @@ void Engine::call_each(Segment& segment, std::span<const Delivery> items, Transa
 
 void Engine::call_batch(Segment& segment, std::span<const Delivery> items, Transaction& transaction) {
     move_savepoint(set);
+    begin(items.front());
+    if (items.size() > 1) begun_ = Begun::many;
     segment.failure = call([&] { handler_.batch()(transaction, items); });
     if (segment.failure && items.size() > 1) throw BatchFailed{};
     if (segment.failure) return move_savepoint(roll_back);
     segment.done = items.size();
     move_savepoint(release);
+}
+
+void Engine::begin(const Delivery& delivery) {
+    begun_ = Begun::one;
+    begun_id_ = delivery.id;
 }
 
 // A savepoint that is gone tells of a handler that ended the transaction and began another.

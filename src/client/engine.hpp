@@ -47,6 +47,9 @@ class Engine {
     void check_transaction(std::optional<Failure>& failure);
     void charge(const Delivery& delivery, const Failure& failure);
     void note(const Segment& segment);
+    void begin(const Delivery& delivery);
+    void note_break();
+    void charge_for_break();
     void drop_lost(std::size_t count, std::size_t& limit, const LeaseLost& error);
 
     void connect();
@@ -63,6 +66,12 @@ class Engine {
     Batch batch_;  // what is leased and not settled; what a broken connection left is given back by the next
                    // one
     int reruns_ = 0;
+    enum class Begun { none, one, many };
+    Begun begun_ = Begun::none;  // what the handler is at, or was at last in this transaction
+    EventId begun_id_{""};
+    std::optional<EventId> broke_with_;  // what the handler was at when the connection broke last
+    bool charged_ = false;               // ... twice in a row
+    bool one_by_one_ = false;            // one of a batch breaks the connection
     std::unique_ptr<postgres::Doorbell> doorbell_;
     bool doorbell_asked_ = false;
     std::chrono::milliseconds nap_{5};

@@ -119,6 +119,15 @@ class Consuming : public testing::TestWithParam<Scene> {
                 "update baton_internal.inbox_sequences set leased_until = now() - interval '1 s' "
                 "where leased_until is not null");
     }
+    // Handle it; number n takes the connection down.
+    static void break_at(int n, baton::Transaction& tx, const Delivery& delivery) {
+        take_effect(tx, delivery);
+        if (number_of(delivery) == n) tx.query("select pg_terminate_backend(pg_backend_pid())");
+    }
+    void run_until_dead(baton::Worker& work) {
+        std::jthread running([&](const std::stop_token& stop) { work.run(stop); });
+        wait_until("one is dead and the others are handled", [&] { return dead() == 1 && settled(); });
+    }
     int count(Incident::Kind kind) {
         const std::lock_guard lock(guard);
         return static_cast<int>(std::count(incidents.begin(), incidents.end(), kind));
@@ -389,6 +398,22 @@ TEST_P(Consuming, a_broken_connection_is_made_again_and_the_effect_happens_once)
     EXPECT_EQ(breaks, 3);
     EXPECT_GE(count(Incident::Kind::connection_lost), 2);
     EXPECT_TRUE(settled());
+}
+
+TEST_P(Consuming, one_that_always_breaks_the_connection_is_dead_when_its_attempts_are_used_up) {
+    bring_many(4);
+    auto work = worker([&](baton::Transaction& tx, const Delivery& delivery) { break_at(3, tx, delivery); });
+    run_until_dead(*work);
+    EXPECT_EQ(effects(), "1 2 4");
+}
+
+TEST_P(Consuming, one_of_a_batch_that_always_breaks_the_connection_is_dead_and_none_of_the_others_is) {
+    bring_many(4);
+    auto work = worker([&](baton::Transaction& tx, std::span<const Delivery> batch) {
+        for (const auto& delivery : batch) break_at(3, tx, delivery);
+    });
+    run_until_dead(*work);
+    EXPECT_EQ(effects(), "1 2 4");
 }
 
 TEST_P(Consuming, an_idle_worker_is_woken) {
