@@ -1,7 +1,7 @@
 -- What a relay needs to work an adopted outbox, beside the statements that every worker runs.
 --
--- relay_sql is the claim with two values more in $3: keys that wait for an earlier event, and except, the rows that may go
--- although their key waits. held_sql ($2 ids or null) names the rows that make a key wait.
+-- relay_sql is the claim with more values in $3: keys that wait for an earlier event; except, the rows that may go although their
+-- key waits; event_bytes and batch_bytes, how much one event may have and all together. held_sql ($2 ids or null) names the rows that make a key wait.
 --
 -- A layout with a partition key asks for order by key. SKIP LOCKED gives neighbouring rows to different workers, so
 -- such a table has one relay at a time, by lease; tables without are shared.
@@ -31,21 +31,51 @@ as $$
 $$;
 comment on function baton_internal.unheld_sql(jsonb, text) is 'condition of rows that no earlier one of their key holds back';
 
+-- Write how many bytes a column has as text. Text, json and bytea know that without being unpacked. Of a document that is stored small and
+-- as it is, what it takes there is near enough.
+create function baton_internal.column_bytes_sql(column_sql text, type_name text)
+returns text
+language sql immutable
+as $$
+    select format(case type_name
+                      when 'jsonb' then 'case when pg_column_size(%1$s) <= 8192 and pg_column_compression(%1$s) is null then pg_column_size(%1$s) '
+                                        'else octet_length(%1$s::text) end'
+                      when 'bytea' then 'octet_length(%1$s)'
+                      else 'octet_length(%1$s::text)' end, column_sql)
+$$;
+comment on function baton_internal.column_bytes_sql(text, text) is 'expression for the bytes of a column';
+
+-- Write claimed rows with baton_bytes, what payload and headers of each have, and baton_upto, what all up to there have that a relay loads.
+create function baton_internal.measured_rows_sql(relation regclass, layout jsonb, claimed text)
+returns text
+language sql stable
+as $$
+    select format('(select t.*, sum(case when t.baton_bytes <= ($3 ->> ''event_bytes'')::bigint then t.baton_bytes else 0 end) '
+                  'over (order by %s rows unbounded preceding) as baton_upto from (select t.*, (%s)::bigint as baton_bytes from %s t) t) t',
+                  baton_internal.order_sql(layout, true),
+                  (select string_agg(format('coalesce(%s, 0)', baton_internal.column_bytes_sql(baton_internal.role_column(layout, r),
+                                                                                              baton_internal.role_type(relation, layout, r))), ' + ')
+                     from unnest('{payload,headers}'::text[]) r where layout -> 'columns' ? r), claimed)
+$$;
+comment on function baton_internal.measured_rows_sql(regclass, jsonb, text) is 'claimed rows with their bytes';
+
 -- Write an event as a relay reads it: payload in its own type, time in microseconds. Routing keys take the topic's
--- place, since they say where it goes.
+-- place, since they say where it goes. An event with more than event_bytes, and those for which batch_bytes leave no room, come
+-- with their bytes in a last column instead of payload and headers. The first one that is not over event_bytes always comes whole.
 create function baton_internal.relay_event_sql(relation regclass, layout jsonb)
 returns text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    payload text := baton_internal.role_column(layout, 'payload') ||
-                    '::text';
+    fits constant text := '(t.baton_bytes <= ($3 ->> ''event_bytes'')::bigint '
+                          'and (t.baton_upto <= ($3 ->> ''batch_bytes'')::bigint or t.baton_upto = t.baton_bytes))';
 begin
     return format('e.id, e.event_id, e.tenant_id, e.aggregate_type, e.aggregate_id, e.event_type, e.schema_version, '
-                  'coalesce(nullif(array_to_string(e.routing_keys, '',''), ''''), e.topic), e.partition_key, %s as payload, '
-                  '%s, e.trace_id, e.correlation_id, e.causation_id, '
-                  '(extract(epoch from %s) * 1000000)::bigint, e.attempt', payload,
+                  'coalesce(nullif(array_to_string(e.routing_keys, '',''), ''''), e.topic), e.partition_key, case when %1$s then %2$s::text end, '
+                  'case when %1$s then %3$s end, e.trace_id, e.correlation_id, e.causation_id, '
+                  '(extract(epoch from %4$s) * 1000000)::bigint, e.attempt, case when not %1$s then t.baton_bytes end',
+                  fits, baton_internal.role_column(layout, 'payload'),
                   case when baton_internal.is_jsonb(relation, layout, 'headers') then 'e.headers::text'
                        else format('coalesce(%s::text, ''{}'')', baton_internal.role_column(layout, 'headers')) end,
                   -- a time that no relay can compute with is none

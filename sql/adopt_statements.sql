@@ -47,10 +47,12 @@ declare
     locked text := baton_internal.role_column(layout, 'locked_at');
     has_claimed boolean := coalesce(layout -> 'states', '{}') ? 'claimed';
     held text;
+    claimed text;
 begin
     if locked is null then
-        return format('select %s from (select t.* from %s t where %s order by %s limit ($3 ->> ''batch'')::int '
-                      'for update of t skip locked) t%s order by %s', events, relation, due, ordering, widened, given);
+        claimed := format('(select t.* from %s t where %s order by %s limit ($3 ->> ''batch'')::int for update of t skip locked)', relation, due, ordering);
+        return format('select %s from %s%s order by %s', events,
+                      case when for_relay then baton_internal.measured_rows_sql(relation, layout, claimed) else claimed || ' t' end, widened, given);
     end if;
     held := case when has_claimed then format('%s = %s', baton_internal.role_column(layout, 'status'), baton_internal.state_literal(layout, 'claimed'))
                            || case when for_relay then ' and ' || baton_internal.unheld_sql(layout, f ->> 'row_id') else '' end
@@ -59,7 +61,7 @@ begin
                   'fresh as (select %s from %s t where %s order by %s '
                   'limit greatest(($3 ->> ''batch'')::int - (select count(*) from stale), 0) for update of t skip locked), '
                   'claimed as (update %s t set %s from (select * from stale union all select * from fresh) p where %s returning t.*) '
-                  'select %s from claimed t%s order by %s',
+                  'select %s from %s%s order by %s',
                   baton_internal.column_list(key, 't'), relation, held || ' and ' || baton_internal.stale_sql(layout), ordering,
                   baton_internal.column_list(key, 't'), relation,
                   due || case when has_claimed then '' else ' and ' || locked || ' is null' end, ordering,
@@ -68,7 +70,8 @@ begin
                                       baton_internal.sql_part('%I = now()', layout #>> '{columns,updated_at}'),
                                       case when has_claimed then format('%I = %s', layout #>> '{columns,status}',
                                                                         baton_internal.state_literal(layout, 'claimed')) end),
-                  baton_internal.key_match(key, 't', 'p'), events, widened, given);
+                  baton_internal.key_match(key, 't', 'p'), events,
+                  case when for_relay then baton_internal.measured_rows_sql(relation, layout, 'claimed') else 'claimed t' end, widened, given);
 end
 $$;
 comment on function baton_internal.claim_statement(regclass, jsonb, boolean) is 'statement that claims a batch';

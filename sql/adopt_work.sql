@@ -150,10 +150,13 @@ end
 $$;
 comment on function baton_internal.claim_rows(int, text, int, int) is 'claims due rows of an adopted outbox';
 
--- The same for a relay, without the keys that wait for an earlier event: payload and headers as text, the time in microseconds.
-create function baton_internal.claim_rows_for_relay(outbox_id int, worker text, batch int, lease_seconds int, keys text[], except_ids text[])
+-- The same for a relay, without the keys that wait for an earlier event: payload and headers as text, the time in microseconds. What the
+-- relay has no room for comes with its bytes alone.
+create function baton_internal.claim_rows_for_relay(outbox_id int, worker text, batch int, lease_seconds int, keys text[], except_ids text[],
+                                                    event_bytes bigint, batch_bytes bigint)
 returns table (id text, event_id text, tenant_id text, aggregate_type text, aggregate_id text, event_type text, schema_version text, topic text,
-               partition_key text, payload text, headers text, trace_id text, correlation_id text, causation_id text, occurred_at bigint, attempt int)
+               partition_key text, payload text, headers text, trace_id text, correlation_id text, causation_id text, occurred_at bigint, attempt int,
+               withheld_bytes bigint)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set bytea_output = hex
@@ -161,21 +164,24 @@ as $$
 declare
     outbox baton.adopted_outboxes := baton_internal.adopted_by_id(outbox_id);
     arguments jsonb := baton_internal.begin_adopted_claim(outbox, worker, batch, lease_seconds)
-                       || jsonb_build_object('keys', to_jsonb(keys), 'except', to_jsonb(except_ids));
+                       || jsonb_build_object('keys', to_jsonb(keys), 'except', to_jsonb(except_ids),
+                                             'event_bytes', event_bytes, 'batch_bytes', batch_bytes);
     counts boolean := outbox.layout -> 'columns' ? 'attempts';
 begin
     return query
         select r.id, r.event_id, r.tenant_id, r.aggregate_type, r.aggregate_id, r.event_type, r.schema_version, r.topic, r.partition_key, r.payload,
                r.headers, r.trace_id, r.correlation_id, r.causation_id, r.occurred_at,
                r.attempt + case when counts then 0 else coalesce((select f.attempts from baton_internal.adopted_failures f
-                                                                   where f.outbox_id = outbox.outbox_id and f.row_id = r.id), 0) end
+                                                                   where f.outbox_id = outbox.outbox_id and f.row_id = r.id), 0) end,
+               r.withheld_bytes
           from baton_internal.run_as_owner(baton_internal.adopted_table(outbox), outbox.relay_sql, null,
                                            baton_internal.adopted_delayed(outbox.outbox_id), arguments, baton_internal.adopted_companions(outbox))
             as r (id text, event_id text, tenant_id text, aggregate_type text, aggregate_id text, event_type text, schema_version text, topic text,
-                  partition_key text, payload text, headers text, trace_id text, correlation_id text, causation_id text, occurred_at bigint, attempt int);
+                  partition_key text, payload text, headers text, trace_id text, correlation_id text, causation_id text, occurred_at bigint, attempt int,
+                  withheld_bytes bigint);
 end
 $$;
-comment on function baton_internal.claim_rows_for_relay(int, text, int, int, text[], text[]) is 'claims due rows of an adopted outbox for a relay';
+comment on function baton_internal.claim_rows_for_relay(int, text, int, int, text[], text[], bigint, bigint) is 'claims due rows of an adopted outbox for a relay';
 
 -- Run a statement that gives ids.
 create function baton_internal.adopted_ids(outbox baton.adopted_outboxes, statement text, ids text[], worker text)

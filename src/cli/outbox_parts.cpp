@@ -60,6 +60,7 @@ AdoptedOptions read_adopted(const Settings& source, const OutboxOptions& outbox)
     options.lease = outbox.lease;
     if (source.has("batch")) options.batch = outbox.batch;
     options.batch_bytes = outbox.batch_bytes;
+    options.max_event_bytes = outbox.max_event_bytes;
     options.poll = positive_time(source, "poll", options.poll);
     options.hold_limit = positive_time(source, "hold_limit", options.hold_limit);
     if (source.has("ordered")) options.ordered = source.boolean("ordered", true);
@@ -75,6 +76,8 @@ sources::ReaderOptions read_reader(const Settings& source, const AdoptedOptions&
     options.partition = source.text("partition", "");
     options.lease = adopted.lease;
     options.batch = adopted.batch;
+    options.batch_bytes = adopted.batch_bytes;
+    options.max_event_bytes = adopted.max_event_bytes;
     options.poll = adopted.poll;
     options.hold_limit = adopted.hold_limit;
     return options;

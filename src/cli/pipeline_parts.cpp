@@ -71,12 +71,10 @@ relay::PipelineParts make_parts(const Settings& pipeline, const RelayIdentity& i
     const Settings limits = pipeline.below("limits");
     pipeline.refuse_unknown();
 
-    // Refuses what cannot be. What the sink would not take need not be loaded.
-    const std::size_t sink_takes = sinks::make_sink(sink)->traits().max_message_bytes;
+    sinks::make_sink(sink);  // refuses what cannot be
     const bool broker = sources::is_broker(source);
     parts.policy = read_policy(failure, limits);
     read_poison(failure, broker, parts.policy);
-    if (sink_takes > 0) parts.policy.max_event_bytes = std::min(parts.policy.max_event_bytes, sink_takes);
     if (broker)
         read_from_broker(parts, source, identity);
     else

@@ -35,7 +35,6 @@ Dispatcher::Dispatcher(Sink& sink, Checkpoint& checkpoint, Transformer transform
       one_per_key_(ordered && (!sink.traits().keeps_order_after_failure ||
                                (policy.on_poison == OnPoison::retry ? !sink.traits().keeps_poison
                                                                     : policy.on_poison != OnPoison::park))),
-      max_message_bytes_(sink.traits().max_message_bytes),
       preferred_batch_(sink.traits().preferred_batch),
       tracking_(one_per_key_),
       lanes_(one_per_key_),
@@ -201,15 +200,22 @@ void Dispatcher::launch(Ref ref, Lane* lane, Time now) {
     if (lane != nullptr) ++lane->flying;
 }
 
+// Say which limit kept the source from loading an event.
+std::string Dispatcher::words_for_too_large(std::size_t bytes) const {
+    const std::string words = "the event has " + std::to_string(bytes) + " bytes, ";
+    if (bytes > policy_.max_event_bytes)
+        return words + "more than max_event_bytes (" + std::to_string(policy_.max_event_bytes) + ")";
+    return words + "the sink takes at most " + std::to_string(sink_takes());
+}
+
 // Make the event's messages, apart from those that were delivered before. Returns why it cannot be sent, or
 // nothing; it is done when there is nothing to send.
 std::string Dispatcher::render(Ref ref) {
     Slot& it = slot(ref);
     const std::size_t first = outgoing_.size();
     std::string error;
-    if (const std::size_t bytes = event(ref).too_large; bytes > 0)
-        return "the event has " + std::to_string(bytes) + " bytes, more than max_event_bytes (" +
-               std::to_string(policy_.max_event_bytes) + ")";
+    if (const std::size_t bytes = event(ref).too_large; bytes > 0) return words_for_too_large(bytes);
+    const std::size_t most = sink_takes();
     try {
         transformer_.render(event(ref), outgoing_, it.storage);
         if (outgoing_.size() - first > max_parts) error = "more than 255 destinations";
@@ -220,9 +226,9 @@ std::string Dispatcher::render(Ref ref) {
     for (std::size_t i = first; i < outgoing_.size() && error.empty(); ++i) {
         const std::size_t part = i - first;
         if (part < 64 && (it.delivered_parts >> part & 1) != 0) continue;
-        if (max_message_bytes_ > 0 && outgoing_[i].body.size() > max_message_bytes_)
+        if (most > 0 && outgoing_[i].body.size() > most)
             error = "the message has " + std::to_string(outgoing_[i].body.size()) +
-                    " bytes, the sink takes at most " + std::to_string(max_message_bytes_);
+                    " bytes, the sink takes at most " + std::to_string(most);
         outgoing_[i].ticket = ticket_of(ref, part);
         outgoing_[i].event = &event(ref);
         if (kept != i) std::swap(outgoing_[kept], outgoing_[i]);

@@ -94,6 +94,8 @@ class Dispatcher {
     std::size_t in_flight() const { return in_flight_; }
     std::size_t bytes() const { return bytes_; }
     std::size_t waiting() const;  // events that are not settled
+    // How many bytes a message may have, as far as the sink knows; 0: no limit known.
+    std::size_t sink_takes() const { return sink_.traits().max_message_bytes; }
     // When step() has something to do again, if nothing comes from outside.
     std::optional<Time> next_timer() const;
     const Counts& counts() const { return counts_; }
@@ -153,6 +155,7 @@ class Dispatcher {
     void route(Ref ref, Time now);
     void launch(Ref ref, Lane* lane, Time now);
     std::string render(Ref ref);
+    std::string words_for_too_large(std::size_t bytes) const;
     void send();
 
     void take(const Delivery& delivery, Time now);
@@ -177,7 +180,6 @@ class Dispatcher {
     Policy policy_;
     const bool ordered_;
     const bool one_per_key_;
-    const std::size_t max_message_bytes_;
     const std::size_t preferred_batch_;
     bool tracking_;  // lanes know what flies
     Time tracked_since_{};

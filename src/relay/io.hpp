@@ -74,6 +74,9 @@ class Source {
     // False shortly before the lease may end: the session is over, nothing may be sent or be on its way any
     // more. May be called from any thread.
     virtual bool may_send() const { return true; }
+    // Load nothing of events with more bytes than this: the sink would not take them. 0: no limit is known.
+    // May be called from any thread.
+    virtual void load_at_most(std::size_t /*bytes*/) {}
     // Whether events of one key must keep their order.
     virtual bool ordered() const { return true; }
     // What hinders it right now, while it tries again by itself; empty when all is well. May be called from
@@ -123,7 +126,7 @@ struct SinkTraits {
     // It rejects nothing that comes from a broker: what it cannot take for its content, it keeps as a dead
     // letter, and everything else it tries again.
     bool keeps_poison = false;
-    // More than this is rejected before it is sent; 0: no limit known.
+    // More than this is rejected before it is sent; 0: no limit known. Some learn it when they connect.
     std::size_t max_message_bytes = 0;
     // Sending in larger groups than this gains nothing.
     std::size_t preferred_batch = 250;

@@ -151,6 +151,7 @@ bool Pipeline::hold_session() {
         session_ = &session;
         ++status_.sessions;
     }
+    session.feed->load_at_most(dispatcher.sink_takes());
     enter(PipelineState::running);
     std::thread reader([this, &session] { read_on(session); });
     std::exception_ptr failure;
@@ -221,6 +222,7 @@ void Pipeline::send_on(Session& session, Dispatcher& dispatcher) {
     while (!stopping_) {
         session.rethrow();
         end_before_lease(session);
+        session.feed->load_at_most(dispatcher.sink_takes());
         take_batches(session, dispatcher);
         if (dispatcher.idle()) {
             idle(session, dispatcher);

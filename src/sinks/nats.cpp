@@ -53,7 +53,7 @@ class NatsSink final : public relay::Sink {
   public:
     explicit NatsSink(NatsOptions options) : options_(std::move(options)) {}
 
-    relay::SinkTraits traits() const override { return {}; }
+    relay::SinkTraits traits() const override { return {.max_message_bytes = max_payload_}; }
 
     void check() override {
         connect();
@@ -94,7 +94,9 @@ class NatsSink final : public relay::Sink {
 
   private:
     void connect() {
-        if (session_ == nullptr) session_ = std::make_unique<NatsSession>(options_);
+        if (session_ != nullptr) return;
+        session_ = std::make_unique<NatsSession>(options_);
+        max_payload_ = session_->max_payload();
     }
 
     // Connect unless the last attempt was a moment ago.
@@ -130,7 +132,13 @@ class NatsSink final : public relay::Sink {
         }
         const natsStatus status = session_->publish(message);
         if (status == NATS_OK) return;
-        done_.push_back({message.ticket, verdict_on_answer(status, 0), natsStatus_GetText(status), {}});
+        std::string words = natsStatus_GetText(status);
+        if (status == NATS_MAX_PAYLOAD) {
+            max_payload_ = session_->max_payload();
+            words = "the message has " + std::to_string(message.body.size()) +
+                    " bytes and its headers, the server's max_payload is " + std::to_string(max_payload_);
+        }
+        done_.push_back({message.ticket, verdict_on_answer(status, 0), std::move(words), {}});
     }
 
     // Turn the server's answer into a verdict. The server is not asked whether a stream is there: a missing
@@ -152,6 +160,7 @@ class NatsSink final : public relay::Sink {
 
     NatsOptions options_;
     std::unique_ptr<NatsSession> session_;
+    std::size_t max_payload_ = 0;          // of the server that was connected to last
     Verdict no_session_ = Verdict::retry;  // what it means that there is none
     std::vector<relay::Delivery> done_;
     std::string trouble_;

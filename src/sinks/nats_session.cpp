@@ -1,5 +1,6 @@
 #include "sinks/nats_session.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <deque>
 #include <map>
@@ -289,6 +290,10 @@ NatsSession::Taken NatsSession::take(milliseconds patience) {
 std::string NatsSession::last_error() const {
     const std::lock_guard lock(shared_->mutex);
     return shared_->error;
+}
+
+std::size_t NatsSession::max_payload() const {
+    return static_cast<std::size_t>(std::max<std::int64_t>(natsConnection_GetMaxPayload(connection_), 0));
 }
 
 bool NatsSession::has_stream(const std::string& subject) {

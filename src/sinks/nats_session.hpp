@@ -72,6 +72,8 @@ class NatsSession {
     // Throws Error when JetStream is not there for us.
     void check_jetstream();
     std::string last_error() const;
+    // How many bytes the server takes as one message with its headers.
+    std::size_t max_payload() const;
 
   private:
     struct Shared;

@@ -21,12 +21,22 @@ namespace {
 // In the order of baton_internal.relay_event_sql().
 constexpr const char* read_batch =
     "select e.id, e.event_id, e.tenant_id, e.aggregate_type, e.aggregate_id, e.event_type, e.schema_version, "
-    "coalesce(nullif(array_to_string(e.routing_keys, ','), ''), e.topic), e.partition_key, e.payload::text, "
-    "e.headers::text, e.trace_id, e.correlation_id, e.causation_id, "
+    "coalesce(nullif(array_to_string(e.routing_keys, ','), ''), e.topic), e.partition_key, "
+    "case when e.fits then e.payload::text end, case when e.fits then e.headers::text end, e.trace_id, "
+    "e.correlation_id, e.causation_id, "
     "(extract(epoch from case when e.occurred_at >= '0001-01-01 00:00+00' and e.occurred_at < '9999-12-31 "
-    "00:00+00' "
-    "then e.occurred_at else now() end) * 1000000)::bigint, e.attempt "
-    "from baton.read_consumer_batch($1, $2, $3, $4) e";
+    "00:00+00' then e.occurred_at else now() end) * 1000000)::bigint, e.attempt, "
+    "case when not e.fits then e.bytes end "
+    "from (select e.*, e.bytes <= $5 and (e.upto <= $6 or e.upto = e.bytes) as fits "
+    "from (select e.*, sum(case when e.bytes <= $5 then e.bytes else 0 end) "
+    "over (order by e.place rows unbounded preceding) as upto "
+    "from (select e.*, (coalesce(octet_length(e.payload::text), 0) + coalesce(octet_length(e.headers::text), "
+    "0))::bigint as bytes from baton.read_consumer_batch($1, $2, $3, $4) with ordinality as e (id, event_id, "
+    "tenant_id, aggregate_type, aggregate_id, event_type, schema_version, topic, partition_key, "
+    "routing_keys, "
+    "payload, headers, trace_id, correlation_id, causation_id, idempotency_key, occurred_at, attempt, "
+    "place)) "
+    "e) e) e order by e.place";
 
 }  // namespace
 
@@ -42,6 +52,8 @@ std::unique_ptr<AdoptedReader> AdoptedReader::take(const ReaderOptions& options,
 AdoptedReader::AdoptedReader(const ReaderOptions& options, PatiencePtr patience,
                              std::unique_ptr<Connection> db)
     : options_(options),
+      load_limit_(options.max_event_bytes),
+      limit_(options.batch),
       patience_(std::move(patience)),
       db_(std::move(db)),
       wake_fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
@@ -81,11 +93,15 @@ bool AdoptedReader::begin_batch() {
         "begin; set local lock_timeout = '100ms'; set local statement_timeout = 0; "
         "set local idle_in_transaction_session_timeout = " +
         std::to_string(options_.lease.count()));
+    const std::int64_t limit = load_limit_.bytes();
     try {
-        auto rows =
-            db_->query(read_batch, {options_.table, options_.consumer, options_.partition, options_.batch});
+        auto rows = db_->query(read_batch, {options_.table, options_.consumer, options_.partition, limit_,
+                                            limit, static_cast<std::int64_t>(options_.batch_bytes)});
         if (!rows.empty()) {
-            current_ = std::make_shared<AdoptedBatch>(std::move(rows), PayloadKind::json);
+            current_ = std::make_shared<AdoptedBatch>(std::move(rows), PayloadKind::json, limit);
+            // The server unpacks what it does not send.
+            limit_ = current_->cut ? static_cast<int>(current_->events.size())
+                                   : std::min(std::max(limit_, 1) * 4, options_.batch);
             current_->number = next_number_++;
             given_ = false;
             return true;

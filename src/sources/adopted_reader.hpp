@@ -27,6 +27,8 @@ struct ReaderOptions {
     std::string partition;             // '' for all rows
     relay::milliseconds lease{15000};  // a member that is silent for this long loses its turn
     int batch = 500;
+    std::size_t batch_bytes = 4 << 20;
+    std::size_t max_event_bytes = LoadLimit::usual;  // what has more is not loaded
     relay::milliseconds poll{500};
     relay::milliseconds hold_limit{60'000};  // how long the transaction of a batch stays open
 };
@@ -46,6 +48,7 @@ class AdoptedReader final : public relay::Feed {
     void interrupt() override;
     void end_by(Clock::time_point end) override { patience_->end_by(end); }
     bool may_send() const override { return !patience_->over(); }
+    void load_at_most(std::size_t bytes) override { load_limit_.sink_takes(bytes); }
 
     void settle(const relay::BatchPtr& batch, std::size_t done,
                 std::vector<relay::Failure> failures) override;
@@ -67,6 +70,8 @@ class AdoptedReader final : public relay::Feed {
     auto guarded(const Step& step);
 
     ReaderOptions options_;
+    LoadLimit load_limit_;
+    int limit_;             // rows of the next batch
     PatiencePtr patience_;  // ends before the open batch does
     std::unique_ptr<postgres::Connection> db_;
     int wake_fd_ = -1;

@@ -68,6 +68,7 @@ AdoptedSource::AdoptedSource(const AdoptedOptions& options, PatiencePtr patience
       patience_(std::move(patience)),
       table_(std::move(table)),
       ordered_(ordered),
+      load_limit_(options.max_event_bytes),
       db_(std::move(db)),
       wake_fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       limit_(std::min(options.batch, 100)) {
@@ -159,7 +160,7 @@ void AdoptedSource::wait(Clock::time_point until) {
 BatchPtr AdoptedSource::claim() {
     Claim claimed;
     claimed.began = claimed.kept_at = Clock::now();
-    const auto batch = claim_rows(claimed);
+    const auto batch = claim_rows(claimed, limit_);
     if (!batch) {
         nap_ = std::min(std::max<milliseconds>(nap_ * 2, 5ms), options_.poll);
         sleep_until_ = Clock::now() + nap_;
@@ -176,15 +177,30 @@ BatchPtr AdoptedSource::claim() {
     return batch;
 }
 
-std::shared_ptr<AdoptedBatch> AdoptedSource::claim_rows(Claim& claimed) {
-    if (table_.keeps_locks()) {
-        postgres::Transaction transaction(*db_);
-        if (!epoch_.empty()) db_->query("select baton_internal.keep_adopted($1, $2)", {table_.id(), epoch_});
-        db_->exec(wait_for_disk);
-        auto batch = table_.claim(*db_, worker_, limit_, options_.lease, waiting());
-        transaction.commit();
-        return batch;
+ClaimRoom AdoptedSource::room(int limit) const {
+    return {limit, load_limit_.bytes(), static_cast<std::int64_t>(options_.batch_bytes)};
+}
+
+// Claim rows as far as there is room for them. When there is not for all, none was claimed: they are claimed
+// anew, fewer.
+std::shared_ptr<AdoptedBatch> AdoptedSource::claim_rows(Claim& claimed, int limit) {
+    for (;;) {
+        auto batch = table_.keeps_locks() ? claim_by_locks(limit) : claim_by_transaction(claimed, limit);
+        if (!batch || !batch->cut) return batch;
+        limit = static_cast<int>(batch->events.size());
     }
+}
+
+std::shared_ptr<AdoptedBatch> AdoptedSource::claim_by_locks(int limit) {
+    postgres::Transaction transaction(*db_);
+    if (!epoch_.empty()) db_->query("select baton_internal.keep_adopted($1, $2)", {table_.id(), epoch_});
+    db_->exec(wait_for_disk);
+    auto batch = table_.claim(*db_, worker_, room(limit), options_.lease, waiting());
+    if (!batch || !batch->cut) transaction.commit();
+    return batch;
+}
+
+std::shared_ptr<AdoptedBatch> AdoptedSource::claim_by_transaction(Claim& claimed, int limit) {
     if (idle_sessions_.empty())
         idle_sessions_.push_back(
             std::make_unique<Connection>(options_.conninfo, "baton relay " + options_.table, patience_));
@@ -194,11 +210,11 @@ std::shared_ptr<AdoptedBatch> AdoptedSource::claim_rows(Claim& claimed) {
     // still locked: a relay that lives speaks every quarter of the lease.
     session->exec("begin; set local idle_in_transaction_session_timeout = " +
                   std::to_string(options_.lease.count() / 2) + "; set local statement_timeout = 0");
-    auto batch = table_.claim(*session, worker_, limit_, options_.lease, waiting());
-    if (!batch) {
-        session->exec("commit");
+    auto batch = table_.claim(*session, worker_, room(limit), options_.lease, waiting());
+    if (!batch || batch->cut) {
+        session->exec(batch ? "rollback" : "commit");
         idle_sessions_.push_back(std::move(session));
-        return nullptr;
+        return batch;
     }
     claimed.session = std::move(session);
     postgres::Transaction transaction(*db_);

@@ -26,13 +26,14 @@ namespace baton::sources {
 struct AdoptedOptions {
     std::string conninfo;
     std::string table;
-    std::string owner;                       // this relay and pipeline, unlike any other's
-    relay::milliseconds lease{15000};        // how long rows stay claimed by a relay that is gone
-    int batch = 500;                         // rows per claim, at most
-    std::size_t batch_bytes = 4 << 20;       // fewer are claimed when these would be larger
-    relay::milliseconds poll{500};           // how often it is looked when nothing comes, at most
-    std::optional<bool> ordered = {};        // by default, as the layout says
-    relay::milliseconds hold_limit{60'000};  // how long a transaction stays open that holds rows
+    std::string owner;                               // this relay and pipeline, unlike any other's
+    relay::milliseconds lease{15000};                // how long rows stay claimed by a relay that is gone
+    int batch = 500;                                 // rows per claim, at most
+    std::size_t batch_bytes = 4 << 20;               // fewer are claimed when these would be larger
+    std::size_t max_event_bytes = LoadLimit::usual;  // what has more is claimed and not loaded
+    relay::milliseconds poll{500};                   // how often it is looked when nothing comes, at most
+    std::optional<bool> ordered = {};                // by default, as the layout says
+    relay::milliseconds hold_limit{60'000};          // how long a transaction stays open that holds rows
 };
 
 class AdoptedSource final : public relay::Feed {
@@ -50,6 +51,7 @@ class AdoptedSource final : public relay::Feed {
     void end_by(Clock::time_point end) override { patience_->end_by(end); }
     bool may_send() const override { return !patience_->over(); }
     bool ordered() const override { return ordered_; }
+    void load_at_most(std::size_t bytes) override { load_limit_.sink_takes(bytes); }
 
     void settle(const relay::BatchPtr& batch, std::size_t done,
                 std::vector<relay::Failure> failures) override;
@@ -84,7 +86,10 @@ class AdoptedSource final : public relay::Feed {
                   Session db);
 
     relay::BatchPtr claim();
-    std::shared_ptr<AdoptedBatch> claim_rows(Claim& claimed);
+    std::shared_ptr<AdoptedBatch> claim_rows(Claim& claimed, int limit);
+    std::shared_ptr<AdoptedBatch> claim_by_locks(int limit);
+    std::shared_ptr<AdoptedBatch> claim_by_transaction(Claim& claimed, int limit);
+    ClaimRoom room(int limit) const;
     void adapt_limit(const AdoptedBatch& batch);
     Waiting waiting() const;
 
@@ -112,6 +117,7 @@ class AdoptedSource final : public relay::Feed {
     PatiencePtr patience_;  // ends before the lease, and before any claim does
     AdoptedTable table_;
     const bool ordered_;
+    LoadLimit load_limit_;
     std::string worker_;
     std::string epoch_;  // empty where the table is shared
     Session db_;

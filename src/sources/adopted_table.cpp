@@ -29,7 +29,8 @@ enum Column {
     correlation_id,
     causation_id,
     occurred_at,
-    attempt
+    attempt,
+    withheld_bytes  // when payload and headers were left out
 };
 
 Field field(const Result& rows, int row, int column) {
@@ -80,12 +81,18 @@ std::vector<HeldRow> read_held(const Result& rows) {
 
 }  // namespace
 
-AdoptedBatch::AdoptedBatch(Result answer, PayloadKind kind) : rows(std::move(answer)) {
+AdoptedBatch::AdoptedBatch(Result answer, PayloadKind kind, std::int64_t event_bytes)
+    : rows(std::move(answer)) {
     const int count = rows.rows();
     events.reserve(static_cast<std::size_t>(count));
     std::vector<std::size_t> ends;
     for (int row = 0; row < count; ++row) {
+        const bool withheld = !rows.is_null(row, withheld_bytes);
+        const auto size = withheld ? rows.number<std::int64_t>(row, withheld_bytes) : 0;
+        cut = withheld && size <= event_bytes;
+        if (cut) break;
         events.push_back(read_event(rows, row));
+        events.back().too_large = static_cast<std::size_t>(size);
         events.back().payload_kind = kind;
         if (kind == PayloadKind::bytes && events.back().payload)
             append_bytes(decoded, *events.back().payload);
@@ -126,14 +133,16 @@ std::string AdoptedTable::worker_name(Connection& db, const std::string& relay) 
         {id_, relay});
 }
 
-std::shared_ptr<AdoptedBatch> AdoptedTable::claim(Connection& db, const std::string& worker, int limit,
-                                                  milliseconds lease, const Waiting& waiting) const {
+std::shared_ptr<AdoptedBatch> AdoptedTable::claim(Connection& db, const std::string& worker,
+                                                  const ClaimRoom& room, milliseconds lease,
+                                                  const Waiting& waiting) const {
     const auto seconds = std::chrono::ceil<std::chrono::seconds>(lease);
-    auto rows = db.query("select * from baton_internal.claim_rows_for_relay($1, $2, $3, $4, $5, $6)",
-                         {id_, worker, limit, static_cast<long>(seconds.count()), array_literal(waiting.keys),
-                          array_literal(waiting.except)});
+    auto rows =
+        db.query("select * from baton_internal.claim_rows_for_relay($1, $2, $3, $4, $5, $6, $7, $8)",
+                 {id_, worker, room.rows, static_cast<long>(seconds.count()), array_literal(waiting.keys),
+                  array_literal(waiting.except), room.event_bytes, room.batch_bytes});
     if (rows.empty()) return nullptr;
-    return std::make_shared<AdoptedBatch>(std::move(rows), payload_kind_);
+    return std::make_shared<AdoptedBatch>(std::move(rows), payload_kind_, room.event_bytes);
 }
 
 std::size_t AdoptedTable::acknowledge(Connection& db, const std::vector<std::string>& ids,

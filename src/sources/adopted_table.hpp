@@ -12,10 +12,20 @@ namespace baton::sources {
 
 // Events as the server sent them in text form.
 struct AdoptedBatch : relay::Batch {
-    AdoptedBatch(postgres::Result rows, PayloadKind kind);
+    // Events over `event_bytes` are marked, the batch ends before the first other one that came without its
+    // payload.
+    AdoptedBatch(postgres::Result rows, PayloadKind kind, std::int64_t event_bytes);
 
     postgres::Result rows;
+    bool cut = false;     // not all rows are among the events
     std::string decoded;  // payloads that the server sends in another form than their bytes
+};
+
+// What a claim may take, and how much of that is loaded.
+struct ClaimRoom {
+    int rows;
+    std::int64_t event_bytes;
+    std::int64_t batch_bytes;
 };
 
 // Rows that a claim leaves out, because an earlier one of their key is not done.
@@ -51,8 +61,9 @@ class AdoptedTable {
     // The name under which a relay locks rows.
     std::string worker_name(postgres::Connection& db, const std::string& relay) const;
     // Null when nothing is due.
-    std::shared_ptr<AdoptedBatch> claim(postgres::Connection& db, const std::string& worker, int limit,
-                                        relay::milliseconds lease, const Waiting& waiting) const;
+    std::shared_ptr<AdoptedBatch> claim(postgres::Connection& db, const std::string& worker,
+                                        const ClaimRoom& room, relay::milliseconds lease,
+                                        const Waiting& waiting) const;
     // These touch only rows that are the worker's own, and say how many are not any more (fail: which are).
     std::size_t acknowledge(postgres::Connection& db, const std::vector<std::string>& ids,
                             const std::string& worker) const;

@@ -131,10 +131,11 @@ OutboxBatch::OutboxBatch(postgres::Result answer, PayloadKind kind, bool from_js
     bytes = PQresultMemorySize(rows.native()) + texts.size() + events.size() * sizeof(Event);
 }
 
-void OutboxBatch::mark_too_large(std::size_t limit) {
+void OutboxBatch::mark_too_large(std::int64_t limit) {
     std::erase_if(withheld, [&](const Withheld& it) {
-        if (it.size > limit) events[it.event].too_large = it.size;
-        return it.size > limit;
+        const bool over = it.size > static_cast<std::size_t>(limit);
+        if (over) events[it.event].too_large = it.size;
+        return over;
     });
 }
 

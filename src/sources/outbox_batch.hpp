@@ -31,7 +31,7 @@ struct OutboxBatch : relay::Batch {
     void leave_out(const std::vector<std::int64_t>& ids);
 
     // Mark the events that have more bytes than this: they are not to be loaded.
-    void mark_too_large(std::size_t limit);
+    void mark_too_large(std::int64_t limit);
     // Drop the last events from the first that was left out on, and return their ids.
     std::vector<long long> cut_at_withheld();
     // Drop the last events, so that the payloads that were left out have no more than this together, or there

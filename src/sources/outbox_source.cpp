@@ -94,6 +94,7 @@ std::unique_ptr<OutboxSource> OutboxSource::take(const OutboxOptions& options, H
 OutboxSource::OutboxSource(const OutboxOptions& options, PatiencePtr patience, Connection connection,
                            const Result& taken)
     : options_(options),
+      load_limit_(options.max_event_bytes),
       patience_(std::move(patience)),
       pooled_(postgres::is_pooled(connection)),
       pipe_((connection.exec(pooled_ ? "select 1" : session_settings), std::move(connection))),
@@ -323,7 +324,7 @@ void OutboxSource::read_window() {
 void OutboxSource::take_rows(Result answer, bool late, int limit) {
     const int rows = answer.rows();
     auto batch = std::make_shared<OutboxBatch>(std::move(answer), payload_kind_, from_jsonb_, false);
-    batch->mark_too_large(options_.max_event_bytes);
+    batch->mark_too_large(load_limit_.bytes());
     const bool exhausted = !batch->cut_to(options_.batch_bytes) && rows < limit;
     batch->window = window_;
     if (!batch->events.empty()) after_id_ = batch->events.back().id;
@@ -374,18 +375,18 @@ void OutboxSource::adapt_limit(const OutboxBatch& batch, int limit) {
 void OutboxSource::read_parked() {
     reading_ = Reading::parked;
     parked_due_.reset();
+    const std::int64_t event_bytes = load_limit_.bytes();
     pipe_.send(
         parked_sql_,
-        {group_id_, epoch_, limit_, static_cast<std::int64_t>(options_.max_event_bytes),
-         static_cast<std::int64_t>(options_.batch_bytes)},
-        [this](Result answer) {
+        {group_id_, epoch_, limit_, event_bytes, static_cast<std::int64_t>(options_.batch_bytes)},
+        [this, event_bytes](Result answer) {
             reading_ = Reading::nothing;
             if (answer.empty()) {  // what is due waits for an earlier one of its key that is under way
                 parked_not_before_ = Clock::now() + 200ms;
                 return;
             }
             arrived_ = std::make_shared<OutboxBatch>(std::move(answer), payload_kind_, from_jsonb_, true);
-            arrived_->mark_too_large(options_.max_event_bytes);
+            arrived_->mark_too_large(event_bytes);
             give_back(arrived_->cut_at_withheld());
         },
         Format::binary);

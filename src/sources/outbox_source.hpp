@@ -12,6 +12,7 @@
 #include "postgres/doorbell.hpp"
 #include "postgres/pipe.hpp"
 #include "relay/io.hpp"
+#include "sources/load_limit.hpp"
 #include "sources/outbox_batch.hpp"
 #include "sources/outbox_positions.hpp"
 
@@ -24,8 +25,8 @@ struct OutboxOptions {
     relay::milliseconds lease{15000};   // how long it takes until another relay may take over from a dead one
     int batch = 2000;                   // events per read, at most
     std::size_t batch_bytes = 4 << 20;  // fewer events are read when these would be larger; one may be
-    std::size_t max_event_bytes = 16 << 20;  // what has more is not loaded
-    std::string wake_up = "auto";            // bell, notify or poll
+    std::size_t max_event_bytes = LoadLimit::usual;  // what has more is not loaded
+    std::string wake_up = "auto";                    // bell, notify or poll
 };
 
 // Another relay, or a consumer, has the group.
@@ -48,6 +49,7 @@ class OutboxSource final : public relay::Feed {
     void close() override;
     void interrupt() override;
     void end_by(Clock::time_point end) override { patience_->end_by(end); }
+    void load_at_most(std::size_t bytes) override { load_limit_.sink_takes(bytes); }
     bool may_send() const override { return !patience_->over(); }
     bool ordered() const override { return ordered_; }
 
@@ -87,6 +89,7 @@ class OutboxSource final : public relay::Feed {
     auto guarded(const Step& step);  // remember a failure, so that flush() need not wait for ever
 
     OutboxOptions options_;
+    LoadLimit load_limit_;
     PatiencePtr patience_;  // ends before the lease
     bool pooled_ = false;
     postgres::Pipe pipe_;

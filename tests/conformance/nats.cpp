@@ -99,6 +99,23 @@ TEST(NatsSink, what_the_server_finds_too_large_is_rejected) {
     EXPECT_NE(words.find("ayload"), std::string::npos) << words;
 }
 
+TEST(NatsSink, the_servers_limit_is_the_sinks_once_it_is_connected) {
+    NatsFixture fixture;
+    const auto sink = sinks::make_sink(fixture.settings({}));
+    EXPECT_EQ(sink->traits().max_message_bytes, 0U);
+    sink->check();
+    EXPECT_EQ(sink->traits().max_message_bytes, 3U << 20);
+}
+
+TEST(NatsSink, what_is_too_large_with_its_headers_only_is_rejected_and_the_limit_is_named) {
+    NatsFixture fixture;
+    const std::string destination = fixture.make_destination();
+    auto message = make_message(destination, std::string((3 << 20) - 50, 'x'));
+    message.headers = {{"a", std::string(100, 'y')}};
+    const auto words = rejection_of(fixture.settings({}), message);
+    EXPECT_NE(words.find("3145728"), std::string::npos) << words;
+}
+
 TEST(NatsSink, a_header_that_would_break_the_protocol_is_rejected) {
     NatsFixture fixture;
     const std::string destination = fixture.make_destination();

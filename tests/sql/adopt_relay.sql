@@ -16,7 +16,7 @@ insert into jobs (id, key, body) values (7, null, '{"n": 7}');
 
 -- Do what a relay does, and return the ids.
 create function run(which text, variadic parameters text[]) returns setof text language sql as $$
-    select c.id from baton.adopted_outboxes a, baton_internal.claim_rows_for_relay(a.outbox_id, parameters[1], parameters[2]::int, 30, parameters[3]::text[], parameters[4]::text[]) c
+    select c.id from baton.adopted_outboxes a, baton_internal.claim_rows_for_relay(a.outbox_id, parameters[1], parameters[2]::int, 30, parameters[3]::text[], parameters[4]::text[], 1000000, 1000000) c
      where a.table_name = 'jobs' and which = 'claim'
     union all
     select baton_internal.release_rows(a.outbox_id, parameters[1]::text[], parameters[2]) from baton.adopted_outboxes a where a.table_name = 'jobs' and which = 'release'
@@ -85,6 +85,19 @@ select set_eq($$select run('held', null, 'r')$$, $$values ('5')$$, 'looks');
 select lives_ok($$select baton.ack_adopted('jobs', '{2}', 'r')$$, 'settles');
 select lives_ok($$select baton_internal.keep_adopted(id, 4) from outbox$$, 'and owns');
 reset role;
+
+-- What a relay has no room for comes with its bytes alone.
+create table wide (id bigint generated always as identity primary key, doc jsonb, meta jsonb, done_at timestamptz);
+insert into wide (doc, meta) select jsonb_build_object('pad', repeat('x', n)), jsonb_build_object('m', repeat('y', m))
+  from (values (10, 0), (100000, 0), (10, 100000), (20000, 0), (20000, 0), (10, 0)) v (n, m);
+select baton.adopt_outbox('wide', mapping => '{"columns": {"id": "id", "payload": "doc", "headers": "meta", "processed_at": "done_at"}, "order": ["id"]}');
+select results_eq($$select c.id, c.payload is null, c.headers is null, c.withheld_bytes > 50000
+                      from baton.adopted_outboxes a, baton_internal.claim_rows_for_relay(a.outbox_id, 'w', 10, 30, '{}', '{}', 50000, 30000) c where a.table_name = 'wide'$$,
+                  $$values ('1', false, false, null::boolean), ('2', true, true, true), ('3', true, true, true), ('4', false, false, null), ('5', true, true, false), ('6', true, true, false)$$,
+                  'payloads and headers over the limit of one, and all after the limit of the batch');
+select results_eq($$select c.id, c.payload is null
+                      from baton.adopted_outboxes a, baton_internal.claim_rows_for_relay(a.outbox_id, 'w', 4, 30, '{}', '{}', 50000, 1) c where a.table_name = 'wide'$$,
+                  $$values ('1', false), ('2', true), ('3', true), ('4', true)$$, 'the first that may be loaded always comes');
 
 select * from finish();
 rollback;

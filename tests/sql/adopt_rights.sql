@@ -45,7 +45,7 @@ select is((select payload from baton.adopted_dead_letters('den.events')), '{"n":
 delete from public.sightings;
 select is((select count(*)::int from baton.replay_adopted('den.events', '{2}')), 1, 'replayed');
 select only_mallory('replay_adopted()');
-select is((select count(*)::int from baton.adopted_outboxes a, baton_internal.claim_rows_for_relay(a.outbox_id, 'r', 10, 30, '{}', '{}')), 3, 'claimed by a relay');
+select is((select count(*)::int from baton.adopted_outboxes a, baton_internal.claim_rows_for_relay(a.outbox_id, 'r', 10, 30, '{}', '{}', 1000000, 1000000)), 3, 'claimed by a relay');
 select only_mallory('a relay''s claim');
 select is((select count(*)::int from baton.adopted_outboxes a, baton_internal.renew_rows(a.outbox_id, '{5}', 'r')), 1, 'renewed');
 select only_mallory('renewing');

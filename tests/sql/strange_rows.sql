@@ -12,7 +12,7 @@ select results_eq($$ select id, payload, headers from baton.claim_adopted('jsons
     $$ values ('1', '{"n": 1}'::jsonb, '{"a": 1}'::jsonb), ('2', to_jsonb('{"n": "\u0000"}'::text), '{}'), ('3', to_jsonb('[1e999999]'::text), jsonb_build_object('unreadable-headers', '{"a": "\u0000"}'::text)),
               ('4', '{"n": 4}', '{"unreadable-headers": [1]}'), ('5', '5', '{}'), ('6', '6', '{}') $$,
     'a claim gives JSON that is no jsonb as text, and all others as they are');
-select results_eq($$ select id, payload, headers from baton_internal.claim_rows_for_relay((select outbox_id from baton.adopted_outboxes), 'r', 10, 30, '{}', '{}') order by 1 $$,
+select results_eq($$ select id, payload, headers from baton_internal.claim_rows_for_relay((select outbox_id from baton.adopted_outboxes), 'r', 10, 30, '{}', '{}', 1000000, 1000000) order by 1 $$,
     $$ values ('1', '{"n": 1}', '{"a": 1}'), ('2', '{"n": "\u0000"}', '{}'), ('3', '[1e999999]', '{"a": "\u0000"}'), ('4', '{"n": 4}', '[1]'), ('5', '5', '{}'), ('6', '6', '{}') $$,
     'a relay gets it as it is');
 select is((select count(*)::int from unnest('{2,3}'::text[]) i, baton.fail_adopted('jsons', i, 'no', true)), 2, 'such a row can be failed');

@@ -20,6 +20,7 @@ struct Stage {
     std::atomic<bool> ended{false};  // end_by() was called, and the time has come
     std::atomic<int> sent{0};
     std::atomic<int> dropped{0};  // sinks that are gone
+    std::atomic<std::size_t> loads_at_most{0};
 };
 
 // Gives one event; then the database does not answer any more.
@@ -46,6 +47,7 @@ class StuckFeed final : public Feed {
         end_ = end;
     }
     bool may_send() const override { return stage_.lease_holds; }
+    void load_at_most(std::size_t bytes) override { stage_.loads_at_most = bytes; }
     void settle(const BatchPtr&, std::size_t, std::vector<Failure>) override {}
     void flush() override {
         wait_until("the reader gave up", [this] { return stage_.ended.load(); });
@@ -94,7 +96,10 @@ class KeepingSink final : public Sink {
   public:
     explicit KeepingSink(Stage& stage) : stage_(stage) {}
     ~KeepingSink() override { ++stage_.dropped; }
-    SinkTraits traits() const override { return {}; }
+    // It learns its limit when it connects.
+    SinkTraits traits() const override {
+        return {.max_message_bytes = stage_.sent > 0 ? std::size_t{1000} : 0};
+    }
     void check() override {}
     void send(std::span<const Message> messages) override {
         stage_.sent += static_cast<int>(messages.size());
@@ -149,6 +154,12 @@ TEST_F(Ending, a_sink_that_had_to_wait_learns_that_the_lease_is_over) {
     pipeline.start();
     wait_until("the sink is gone", [&] { return stage.dropped == 1; });
     EXPECT_EQ(stage.sent, 0);
+}
+
+TEST_F(Ending, the_source_gets_to_know_what_the_sink_takes) {
+    Pipeline pipeline(parts(false));
+    pipeline.start();
+    wait_until("the source knows", [&] { return stage.loads_at_most == 1000U; });
 }
 
 TEST_F(Ending, a_stop_does_not_wait_for_a_position_that_is_never_written) {
