@@ -155,8 +155,14 @@ class SqsDestination final : public Destination {
         return {all_.begin() + static_cast<std::ptrdiff_t>(before), all_.end()};
     }
     void forget() override {}
+    // What an answer that was lost took along comes back after the queue's visibility time, 30 s.
     std::vector<Received> read_all() override {
+        const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(90);
         client_.drain(url_, all_);
+        while (client_.holds_back(url_) && std::chrono::steady_clock::now() < end) {
+            std::this_thread::sleep_for(milliseconds(500));
+            client_.drain(url_, all_);
+        }
         return all_;
     }
     void remove() override { client_.delete_queue(url_); }

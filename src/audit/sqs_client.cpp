@@ -112,4 +112,10 @@ void SqsClient::drain(const std::string& url, std::vector<Received>& into) {
     }
 }
 
+bool SqsClient::holds_back(const std::string& url) const {
+    const char* hidden = "ApproximateNumberOfMessagesNotVisible";
+    const json answer = ask("GetQueueAttributes", {{"QueueUrl", url}, {"AttributeNames", {hidden}}});
+    return answer.at("Attributes").value(hidden, "0") != "0";
+}
+
 }  // namespace baton::audit

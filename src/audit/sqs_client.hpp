@@ -25,6 +25,9 @@ class SqsClient {
     void delete_queue(const std::string& url) const;
     // Take away what is there, each message once, and append it.
     void drain(const std::string& url, std::vector<Received>& into);
+    // Whether the queue hides messages that were given out and not deleted: an answer was lost on its way to
+    // us.
+    bool holds_back(const std::string& url) const;
 
   private:
     std::string endpoint_, sigv4_, access_key_, secret_key_, session_token_;

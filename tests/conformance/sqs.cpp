@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "audit/destination.hpp"
 #include "audit/sqs_client.hpp"
 #include "conformance/driver.hpp"
 #include "conformance/sink_conformance.hpp"
@@ -120,6 +121,33 @@ std::map<std::uint64_t, relay::Delivery> deliver(const relay::Settings& settings
     for (const auto& delivery : deliveries) fate.emplace(delivery.ticket, delivery);
     EXPECT_EQ(fate.size(), deliveries.size());
     return fate;
+}
+
+// Somebody took a message and its answer was lost: the queue hides it for a while.
+TEST(SqsOnElasticMq, an_audit_waits_for_messages_that_the_queue_hides) {
+    std::unique_ptr<ElasticServer> server;
+    try {
+        server = std::make_unique<ElasticServer>();
+    } catch (const Unavailable& unavailable) {
+        announce_skip(unavailable.what());
+        GTEST_SKIP() << unavailable.what();
+    }
+    server->start();
+    relay::Settings settings("sink");
+    settings.set("type", "sqs");
+    settings.set("endpoint", "http://127.0.0.1:" + std::to_string(server->port()));
+    settings.set("region", "elasticmq");
+    const auto place = audit::make_destination({"hidden", settings, settings, {}});
+    place->create();
+    const SqsClient client(server->port());
+    const std::string url = server->queue_url("hidden");
+    client.ask("SetQueueAttributes", {{"QueueUrl", url}, {"Attributes", {{"VisibilityTimeout", "3"}}}});
+    client.ask("SendMessage",
+               {{"QueueUrl", url},
+                {"MessageBody", "{}"},
+                {"MessageAttributes", {{"message_id", {{"DataType", "String"}, {"StringValue", "1"}}}}}});
+    ASSERT_EQ(client.ask("ReceiveMessage", {{"QueueUrl", url}}).at("Messages").size(), 1u);
+    EXPECT_EQ(place->read_all().size(), 1u);
 }
 
 TEST(SqsOnElasticMq, headers_that_are_no_attributes_arrive_in_one_that_is) {
