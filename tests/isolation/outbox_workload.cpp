@@ -114,6 +114,11 @@ Workload::Workload(std::string url, std::string outbox) : url_(std::move(url)), 
         std::to_string(keys + 20) + ") i");
 }
 
+Workload::~Workload() {
+    given_up_ = true;
+    for (auto& thread : members_) thread.join();
+}
+
 void Workload::long_transaction(std::chrono::steady_clock::time_point until) {
     Connection db(url_);
     Transaction tx(db);
@@ -230,7 +235,7 @@ void Workload::member(Member member, Journal& account) {
     unsigned seed = static_cast<unsigned>(member.number) * 104729 + 17;
     int life = 0;
     auto db = std::make_unique<Connection>(url_);
-    for (;;) {
+    while (!given_up_) {
         const std::string name = "m" + std::to_string(member.number) + "." + std::to_string(life);
         try {
             const bool was_draining = draining_;

@@ -83,6 +83,9 @@ struct Member {
 class Workload {
   public:
     Workload(std::string url, std::string outbox);
+    ~Workload();
+    Workload(const Workload&) = delete;
+    Workload& operator=(const Workload&) = delete;
 
     // Run writers of every kind for some time; ends when all of them have finished their last transaction.
     void write(std::chrono::milliseconds time);
@@ -105,6 +108,7 @@ class Workload {
     std::string outbox_;
     std::vector<std::thread> members_;
     std::atomic<bool> draining_{false};
+    std::atomic<bool> given_up_{false};  // a test that failed waits for nothing
     std::mutex error_mutex_;
     std::string error_;
 };

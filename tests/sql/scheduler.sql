@@ -5,7 +5,7 @@ select is((select coalesce(string_agg(format('%s: %s', name, last_error), ', '),
             where baton_internal.job_statement(routine) is null or not built_in), '', 'every job that comes with baton can be called');
 select set_eq($$ select name from baton.jobs where every_setting is not null $$,
               '{maintain outboxes,maintain inboxes,maintain adopted outboxes}'::text[], 'maintenance is scheduled');
-update baton.jobs set next_due = '-infinity';
+update baton.jobs set enabled = true, next_due = '-infinity';
 do $$ begin while baton_internal.run_due_job() is not null loop null; end loop; end $$;
 select is((select count(*) from baton.jobs where runs = 0 or last_error is not null), 0::bigint, 'and runs without an error');
 

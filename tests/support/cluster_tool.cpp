@@ -48,7 +48,7 @@ int run_file(const fs::path& link, test::Form form, const std::string& file) {
                               .account = {},
                               .output = {},
                               .working_directory = {},
-                              .environment = environment_of(cluster.fresh_database())});
+                              .environment = environment_of(cluster.quiet_database())});
     std::cout << outcome.output;
     return outcome.exit_code;
 }
