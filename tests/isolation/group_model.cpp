@@ -5,6 +5,9 @@
 namespace baton::test {
 
 void LogModel::wrote(long id, const std::string& key, long step) {
+    // After a crash an id is drawn again that a transaction had which was not to be.
+    if (const auto before = events_.find(id); before != events_.end())
+        std::erase(by_key_[before->second.key], id);
     events_[id] = {id, key, step, -1};
     by_key_[key].push_back(id);
 }
@@ -214,10 +217,23 @@ void GroupModel::discarded(long id) {
     status_[id].state = State::settled;
 }
 
+bool GroupModel::may_be_parked(long id) const {
+    const auto found = status_.find(id);
+    if (found == status_.end()) return false;
+    const Status& status = found->second;
+    if (status.state == State::settled || status.state == State::dead) return false;
+    return status.state == State::parked || status.state == State::lost_sight_of || status.set_aside ||
+           status.given > 0;  // a suspect, or one that failed before
+}
+
 bool GroupModel::follows_parked(long id) const {
-    return ordered_ && std::ranges::any_of(log_.of_key(log_.find(id)->key), [&](long other) {
-               return other < id && (state(other) == State::parked || state(other) == State::lost_sight_of);
-           });
+    return ordered_ && std::ranges::any_of(log_.of_key(log_.find(id)->key),
+                                           [&](long other) { return other < id && may_be_parked(other); });
+}
+
+void GroupModel::polled() {
+    for (const long id : log_.committed_ids())
+        if (state(id) == State::waiting && follows_parked(id)) status_[id].set_aside = true;
 }
 
 void GroupModel::sought(long after_id, bool to_end, bool some_may_be_gone) {
@@ -234,7 +250,8 @@ void GroupModel::sought(long after_id, bool to_end, bool some_may_be_gone) {
         if (to_end || id <= after_id) {
             // a poll may have parked it, behind one of its key or as a suspect, and what is parked stays
             if (status.state == State::waiting)
-                status.state = status.given > 0 || follows_parked(id) ? State::lost_sight_of : State::settled;
+                status.state =
+                    may_be_parked(id) || follows_parked(id) ? State::lost_sight_of : State::settled;
         } else {
             const bool was_done = status.state == State::settled || status.state == State::lost_sight_of;
             status.state = some_may_be_gone && was_done ? State::lost_sight_of : State::waiting;

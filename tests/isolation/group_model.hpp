@@ -67,6 +67,8 @@ class GroupModel {
     const std::map<std::string, Lease>& leases() const { return leases_; }
     State state(long id) const;
 
+    // Somebody polled: without a word it may have parked what follows a parked event of its key.
+    void polled();
     // A poll gave these, in this order.
     void given(const std::string& consumer, const std::string& token, const std::vector<long>& ids);
     // The lease that a commit of this id without a token means, or none.
@@ -96,11 +98,12 @@ class GroupModel {
     struct Status {
         State state = State::waiting;
         std::string token;
-        int given = 0;  // how often
-        bool condemned = false;
+        int given = 0;           // how often
+        bool set_aside = false;  // a poll may have parked it
     };
     void end(Lease& lease);
     void settle(Lease& lease, const std::vector<long>& ids);
+    bool may_be_parked(long id) const;
     bool follows_parked(long id) const;
     [[noreturn]] void fault(const std::string& what) const;
     void check_order(const LogModel::Event& event, const std::string& token) const;

@@ -86,6 +86,18 @@ class Story {
         return text;
     }
 
+    // What the server remembers of its groups, for the same reader.
+    std::string catalog() {
+        std::string text;
+        for (const char* table : {"group_positions", "windows", "pieces", "parked"}) {
+            text += std::string(table) + ":\n";
+            const auto rows = Connection(url_).query("select t from baton_internal." + std::string(table) +
+                                                     " t order by t::text");
+            for (int row = 0; row < rows.rows(); ++row) text += "  " + rows.text(row, 0) + "\n";
+        }
+        return text;
+    }
+
   private:
     struct Writer {
         std::unique_ptr<Connection> connection;
@@ -179,6 +191,7 @@ class Story {
         tell(consumer + " polls " + group.name() + ":" + text +
              (ids.empty() ? " nothing" : " by " + rows.text(0, 1)));
         look_for_the_dead(group);
+        group.polled();
         if (!ids.empty()) group.given(consumer, rows.text(0, 1), ids);
         return ids;
     }
@@ -399,7 +412,7 @@ TEST_P(GroupModelTest, no_step_does_what_the_model_forbids_and_everything_commit
             test.steps(from_environment("BATON_MODEL_STEPS", 600));
             test.drain();
         } catch (const std::exception& fault) {
-            FAIL() << fault.what() << "\n" << test.story();
+            FAIL() << fault.what() << "\n" << test.story() << test.catalog();
         }
     }
 }
