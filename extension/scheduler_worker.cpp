@@ -26,6 +26,16 @@ struct Progress {
     std::optional<TimestampTz> next_due;
 };
 
+// Hold the extension until the transaction ends. DROP EXTENSION takes the same lock before any other, so that
+// the worker and a drop wait for each other here, while neither holds anything else, and cannot end in a
+// deadlock.
+void hold_extension() {
+    pg::call([] {
+        const Oid extension = get_extension_oid("baton", true);
+        if (OidIsValid(extension)) LockDatabaseObject(ExtensionRelationId, extension, 0, AccessShareLock);
+    });
+}
+
 // Find the extension's owner; nothing when it is not installed, or too old to have jobs.
 std::optional<Oid> find_owner() {
     pg::Spi spi;
@@ -40,6 +50,7 @@ std::optional<Oid> find_owner() {
 Progress run_one_job() {
     Progress progress{false, false, std::nullopt};
     pg::WorkerTransaction transaction;
+    hold_extension();
     const auto owner = find_owner();
     if (owner) {
         progress.extension_there = true;

@@ -11,7 +11,7 @@
 --   as constraints                         1.25  1.03
 --   the size alone by a transition table   1.17  1.15
 --
--- To look whether an id was handed out takes 1 to 3 % more for one row, 4 to 8 % per row of a hundred, without the commit's wait.
+-- To look whether an id was handed out takes 2 to 10 % more for one row and 3 to 9 % per row of a hundred, without the commit's wait.
 
 -- How many bytes payload and headers of an event may have: the outbox's own limit, else the stored setting. A session cannot
 -- lift it.

@@ -65,7 +65,7 @@ comment on function baton_internal.plan_stretch(baton.outboxes, baton.consumer_g
     is 'what is to be done with the next events of a piece; read-only';
 
 -- The pieces that a poll may lease, in order, and the lanes in which something is outstanding. When a suspect can go, it is the only one.
-create function baton_internal.choose_pieces(g baton.consumer_groups, first_piece bigint, out todo baton_internal.pieces[], out busy bigint, out suspects boolean)
+create function baton_internal.choose_pieces(g baton.consumer_groups, first_piece bigint, out waiting baton_internal.pieces[], out busy bigint, out suspects boolean)
 language plpgsql stable
 as $$
 declare
@@ -79,13 +79,13 @@ begin
         select coalesce(bit_or(q.lanes), 0) into busy
           from baton_internal.pieces q where q.group_id = g.group_id and q.piece_id >= first_piece and q.lease_token is not null;
     end if;
-    todo := array(select q from baton_internal.pieces q
+    waiting := array(select q from baton_internal.pieces q
                    where q.group_id = g.group_id and q.piece_id >= first_piece and q.lease_token is null
                    order by q.window_number, q.after_id, q.piece_id);
     ahead := busy;
-    foreach p in array todo loop
+    foreach p in array waiting loop
         if p.attempt > 1 and p.lanes & ~ahead <> 0 then
-            todo := array[p];
+            waiting := array[p];
             busy := ahead;
             suspects := true;
             return;
@@ -250,14 +250,14 @@ begin
         busy := choice.busy;
         room := batch;
         if choice.suspects then
-            room := baton_internal.suspects_share(batch, (choice.todo[1]).attempt - 1);
+            room := baton_internal.suspects_share(batch, (choice.waiting[1]).attempt - 1);
             members := 1;
         elsif exists (select from baton_internal.due_parked(g, moment, true, 1)) then
             select count(*) into gave from baton_internal.lease_parked(g, consumer_id, token, moment, until, room, true);
             room := room - gave;
         end if;
 
-        foreach p in array choice.todo loop
+        foreach p in array choice.waiting loop
             exit when room <= 0;
             pieces := pieces + 1;
             open_lanes := case when not g.ordered then p.lanes when p.attempt > 1 and not choice.suspects then 0
