@@ -3,7 +3,7 @@
 create view baton.dead_letters as
 select p.parked_id as id, g.group_name, o.relation::text as outbox, p.id as event_offset, (p.event ->> 'event_id')::uuid as event_id,
        p.event ->> 'tenant_id' as tenant_id, p.event ->> 'event_type' as event_type, p.event ->> 'aggregate_type' as aggregate_type,
-       p.event ->> 'aggregate_id' as aggregate_id, p.key, nullif(p.event -> 'payload', 'null') as payload, nullif(p.event -> 'headers', 'null') as headers,
+       p.event ->> 'aggregate_id' as aggregate_id, p.key, p.event -> 'payload' as payload, nullif(p.event -> 'headers', 'null') as headers,
        p.attempt as attempts, p.error, p.parked_at as died_at
   from baton_internal.parked p
   join baton.consumer_groups g using (group_id)

@@ -14,6 +14,13 @@ as $$
 $$;
 comment on function baton_internal.retry_delay(interval, interval, int) is 'delay before the next attempt';
 
+-- An event `e` of the log as JSON, as an expression. A payload that is missing has no member there: a member null is JSON's own null.
+create function baton_internal.event_as_json()
+returns text
+language sql immutable
+as $$ select $e$to_jsonb(e) - case when e.payload is null then '{xid,payload}'::text[] else '{xid}' end$e$ $$;
+comment on function baton_internal.event_as_json() is 'expression for an event as JSON, as it is kept when it is parked';
+
 -- Copy an event out of the log, so that the log need not keep it. Null for one that jsonb has no place for, which the door refuses and which came
 -- by another way: the log keeps that one.
 create function baton_internal.copy_event(outbox baton.outboxes, id bigint)
@@ -23,7 +30,7 @@ as $$
 declare
     copy jsonb;
 begin
-    execute format('select to_jsonb(e) - ''xid'' from %s e where id = $1', outbox.relation) into copy using id;
+    execute format('select %s from %s e where id = $1', baton_internal.event_as_json(), outbox.relation) into copy using id;
     return copy;
 exception when data_exception or program_limit_exceeded or internal_error then
     return null;
@@ -181,7 +188,21 @@ as $$
 $$;
 comment on function baton_internal.lease_parked(baton.consumer_groups, text, uuid, timestamptz, timestamptz, int, boolean) is 'leases due parked events';
 
--- Read parked events back: from their own copy, or from the log.
+-- The event of a parked row `p`, as a query: from the copy, or from the log. The server reads a member null as a missing value.
+create function baton_internal.parked_event_query(outbox baton.outboxes)
+returns text
+language sql stable
+as $$
+    select format('select %2$s from %1$s e where p.event is null and e.id = p.id union all '
+                  'select %3$s from jsonb_populate_record(null::%1$s, p.event) e where p.event is not null', outbox.relation, columns,
+                  case when outbox.payload_type in ('jsonb', 'json')
+                       then replace(columns, 'e.payload,', format($e$case when p.event -> 'payload' = 'null' then 'null'::%s else e.payload end,$e$, outbox.payload_type))
+                       else columns end)
+      from baton_internal.relay_columns() columns
+$$;
+comment on function baton_internal.parked_event_query(baton.outboxes) is 'query for the event of a parked row';
+
+-- Read parked events back.
 create function baton_internal.parked_events(outbox baton.outboxes, leased baton_internal.parked[])
 returns setof baton.polled_event
 language plpgsql stable
@@ -190,10 +211,8 @@ begin
     return query execute format($sql$
         select %2$s, p.attempt, p.lease_token
           from unnest($1) p
-         cross join lateral (select * from %1$s l where p.event is null and l.id = p.id
-                             union all
-                             select * from jsonb_populate_record(null::%1$s, p.event) where p.event is not null) e
-         order by e.id$sql$, outbox.relation, baton_internal.event_columns(outbox.payload_type)) using leased;
+         cross join lateral (%1$s) e
+         order by e.id$sql$, baton_internal.parked_event_query(outbox), baton_internal.event_columns(outbox.payload_type)) using leased;
 end
 $$;
 comment on function baton_internal.parked_events(baton.outboxes, baton_internal.parked[]) is 'parked events as consumers get them';

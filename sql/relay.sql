@@ -465,10 +465,10 @@ language sql stable
 as $$
     select format('select %2$s, e.attempt from (select e.*, sum(case when e.bytes <= $4 then e.bytes else 0 end) over (order by e.id) as upto '
                   'from (select e.*, p.attempt, %3$s::bigint as bytes from baton_internal.lease_group_parked($1, $2, $3) p cross join lateral '
-                  '(select * from %1$s l where p.event is null and l.id = p.id union all '
-                  'select * from jsonb_populate_record(null::%1$s, p.event) where p.event is not null) e) e) e order by e.id',
-                  relation, baton_internal.columns_where('(e.bytes <= $4 and (e.upto <= $5 or e.upto = e.bytes))', 'e.bytes::int'),
-                  baton_internal.event_size((baton_internal.find_outbox(relation)).payload_type))
+                  '(%1$s) e) e) e order by e.id',
+                  baton_internal.parked_event_query(o), baton_internal.columns_where('(e.bytes <= $4 and (e.upto <= $5 or e.upto = e.bytes))', 'e.bytes::int'),
+                  baton_internal.event_size(o.payload_type))
+      from baton_internal.find_outbox(relation) o
 $$;
 comment on function baton_internal.parked_statement(regclass) is 'text of the statement that leases and reads parked events';
 

@@ -184,13 +184,13 @@ declare
 begin
     execute format($sql$
         with chosen as materialized (
-            select q.parked_id, to_jsonb(t) - 'xid' as event
+            select q.parked_id, %2$s as event
               from baton.consumer_groups g
               join baton_internal.parked q using (group_id)
-              join %s t on t.id = q.id
+              join %1$s e on e.id = q.id
              where g.outbox_id = $1 and q.id >= $2 and q.id < $3 and q.event is null
              limit $4 for update of q skip locked)
-        update baton_internal.parked q set event = c.event from chosen c where q.parked_id = c.parked_id$sql$, part.relation)
+        update baton_internal.parked q set event = c.event from chosen c where q.parked_id = c.parked_id$sql$, part.relation, baton_internal.event_as_json())
       using part.outbox_id, part.first_id, part.end_id, step;
     get diagnostics copied = row_count;
     return copied;
