@@ -18,6 +18,22 @@ $$;
 comment on function baton.claim_adopted(text, text, int, int) is
     'claims due events (FOR UPDATE SKIP LOCKED); without lock columns the claim lasts as long as the transaction';
 
+-- Warn a worker that has lost some of the events.
+create function baton_internal.warn_of_lost_rows(outbox baton.adopted_outboxes, ids text[], reached int, worker text)
+returns void
+language plpgsql
+as $$
+declare
+    wanted constant int := (select count(distinct i) from unnest(ids) i);
+begin
+    if worker is not null and outbox.keeps_locks and reached < wanted then
+        raise warning 'lease lost: % of % events are no longer held by "%"', wanted - reached, wanted, worker
+            using errcode = 'BT001', hint = 'another worker has taken them; ask for a longer lease_seconds';
+    end if;
+end
+$$;
+comment on function baton_internal.warn_of_lost_rows(baton.adopted_outboxes, text[], int, text) is 'warns of events that a worker does not hold any more';
+
 -- Settle events; returns the ids that were settled. With a worker, only rows it still holds.
 create function baton.ack_adopted(name text, ids text[], worker text default null)
 returns setof text
@@ -31,11 +47,7 @@ begin
         raise exception 'ids to settle must not be null' using errcode = 'null_value_not_allowed';
     end if;
     settled := array(select baton_internal.settle_rows(outbox.outbox_id, ids, worker));
-    if worker is not null and outbox.keeps_locks and cardinality(settled) < (select count(distinct i) from unnest(ids) i) then
-        raise warning 'lease lost: % of % events are no longer held by "%"', (select count(distinct i) from unnest(ids) i) - cardinality(settled),
-                      cardinality(ids), worker
-            using errcode = 'BT001', hint = 'another worker has taken them; ask for a longer lease_seconds';
-    end if;
+    perform baton_internal.warn_of_lost_rows(outbox, ids, cardinality(settled), worker);
     return query select unnest(settled);
 end
 $$;
@@ -64,6 +76,25 @@ begin
 end
 $$;
 comment on function baton.fail_adopted(text, text, text, boolean, text) is 'fails an event by the rules of its table';
+
+-- Fail several events alike; returns those that failed. With a worker, only rows it still holds.
+create function baton.fail_adopted(name text, ids text[], error text, permanent boolean default false, worker text default null)
+returns table (id text, dead boolean, attempts int, due timestamptz)
+language plpgsql volatile
+as $$
+declare
+    outbox baton.adopted_outboxes := baton_internal.open_adopted(name);
+    failed int;
+begin
+    if ids is null or array_position(ids, null) is not null or permanent is null then
+        raise exception 'ids to fail must not be null' using errcode = 'null_value_not_allowed';
+    end if;
+    return query select f.id, f.dead, f.attempts, f.due from baton_internal.fail_rows(outbox.outbox_id, ids, fail_adopted.error, permanent, worker) f;
+    get diagnostics failed = row_count;
+    perform baton_internal.warn_of_lost_rows(outbox, ids, failed, worker);
+end
+$$;
+comment on function baton.fail_adopted(text, text[], text, boolean, text) is 'fails events by the rules of their table and returns those that failed';
 
 -- List the dead letters.
 create function baton.adopted_dead_letters(name text, max_rows int default 1000)
@@ -130,6 +161,6 @@ end
 $$;
 comment on function baton.adopted_status(text) is 'lag in seconds, processed and per second, failures by event type, dead letters';
 
-select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator,baton_consumer}', '{claim_adopted,ack_adopted,fail_adopted}');
+select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator,baton_consumer}', '{claim_adopted,ack_adopted,fail_adopted,warn_of_lost_rows}');
 select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator}', '{replay_adopted}');
 select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator,baton_viewer}', '{adopted_dead_letters,adopted_status}');

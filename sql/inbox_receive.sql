@@ -209,11 +209,9 @@ $$;
 comment on function baton.receive_many(text, jsonb, name[]) is
     'stores a JSON array of messages; reports position, event_id and new or duplicate';
 
--- Store one message; returns 'new', or 'duplicate' when the inbox has had it.
-create function baton.receive(inbox text, event_id text, event_type text, payload jsonb, source text default null,
-                              aggregate_id text default null, headers jsonb default null, trace_id text default null,
-                              sequence_num bigint default null, priority int default null, available_at timestamptz default null,
-                              path name[] default current_schemas(false))
+-- Store one message.
+create function baton_internal.receive_message(inbox text, event_id text, event_type text, payload jsonb, source text, aggregate_id text, headers jsonb,
+                                               trace_id text, sequence_num bigint, priority int, available_at timestamptz, path name[])
 returns text
 language plpgsql
 security definer set search_path = pg_catalog, pg_temp
@@ -252,7 +250,23 @@ begin
     return 'new';
 end
 $$;
-comment on function baton.receive(text, text, text, jsonb, text, text, jsonb, text, bigint, int, timestamptz, name[]) is
+comment on function baton_internal.receive_message(text, text, text, jsonb, text, text, jsonb, text, bigint, int, timestamptz, name[]) is
+    'stores one message; called by receive()';
+
+-- Store one message; returns 'new', or 'duplicate' when the inbox has had it. The aggregate's id becomes text with the caller's rights: a type
+-- may bring a cast of its own.
+create function baton.receive(inbox text, event_id text, event_type text, payload jsonb, source text default null,
+                              aggregate_id anycompatiblenonarray default null::text,  -- drivers send numbers and uuids as such
+                              headers jsonb default null, trace_id text default null,
+                              sequence_num bigint default null, priority int default null, available_at timestamptz default null,
+                              path name[] default current_schemas(false))
+returns text
+language sql
+as $$
+    select baton_internal.receive_message(inbox, event_id, event_type, payload, source, aggregate_id::text, headers, trace_id, sequence_num, priority,
+                                          available_at, path)
+$$;
+comment on function baton.receive(text, text, text, jsonb, text, anycompatiblenonarray, jsonb, text, bigint, int, timestamptz, name[]) is
     'stores one message; returns new or duplicate';
 
 -- Keep a message that cannot be read as a dead letter with its bytes; returns 'new' or 'duplicate'.
@@ -269,4 +283,4 @@ $$;
 comment on function baton.receive_malformed(text, text, bytea, text, text, jsonb, text, name[]) is
     'keeps an unreadable message as a dead letter with its bytes';
 
-select baton_internal.declare_privileges('execute', '{baton_consumer,baton_relay,baton_operator}', '{receive,receive_many,receive_malformed}');
+select baton_internal.declare_privileges('execute', '{baton_consumer,baton_relay,baton_operator}', '{receive,receive_message,receive_many,receive_malformed}');

@@ -1,21 +1,21 @@
--- Replaying messages, by their ids only.
+-- Replaying messages: those that somebody names, or all dead ones.
 
--- Offer processed or dead messages again. Others are left as they are. Returns how many are offered again.
-create function baton.replay_inbox_messages(name text, event_ids text[], path name[] default current_schemas(false))
+-- Offer messages again: processed and dead ones of these keys or, without keys, all dead ones. Returns how many are offered again.
+create function baton_internal.replay_messages(it baton.inboxes, keys text[])
 returns bigint
 language plpgsql
-security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-    it baton.inboxes := baton_internal.need_tenant_inbox(replay_inbox_messages.name, path);
-    terms baton_internal.inbox_terms := baton_internal.inbox_terms(it);
+    terms constant baton_internal.inbox_terms := baton_internal.inbox_terms(it);
     replayed text[];
 begin
     perform baton_internal.check_inbox_grants(it, '{select,update}');
     -- Decided before the rows change: which of them are behind their aggregate's last sequence.
     replayed := array(select r.id from baton_internal.run_as_owner(it.relation,
-        format('select %s from %s t where t.%I = any ($2::%s[]) and ((%s) or (%s)) order by 1 for update',
-               terms.id, it.relation, it.id_column, terms.id_type, terms.done, terms.dead), ids => baton_internal.inbox_message_keys(it, event_ids)) as r (id text));
+        format('select %s from %s t where %s%s order by 1 for update', terms.id, it.relation,
+               case when keys is null then format('(%s)', terms.dead)
+                    else format('t.%I = any ($2::%s[]) and ((%s) or (%s))', it.id_column, terms.id_type, terms.done, terms.dead) end,
+               baton_internal.inbox_group_condition(it, 't.')), ids => keys) as r (id text));
     if replayed = '{}' then
         return 0;
     end if;
@@ -37,6 +37,68 @@ begin
     return cardinality(replayed);
 end
 $$;
+comment on function baton_internal.replay_messages(baton.inboxes, text[]) is 'offers messages of an inbox again';
+
+-- Offer processed or dead messages again, by their ids. Others are left as they are. Returns how many are offered again.
+create function baton.replay_inbox_messages(name text, event_ids text[], path name[] default current_schemas(false))
+returns bigint
+language plpgsql
+security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+    it constant baton.inboxes := baton_internal.need_tenant_inbox(replay_inbox_messages.name, path);
+begin
+    perform baton_internal.check_inbox_is_queue(it);
+    if event_ids is null or array_position(event_ids, null) is not null then
+        raise exception 'ids of messages are needed'
+            using errcode = 'invalid_parameter_value', hint = 'without any, baton.replay_inbox_messages(''...'') offers all dead messages of an inbox again';
+    end if;
+    return baton_internal.replay_messages(it, baton_internal.inbox_message_keys(it, event_ids));
+end
+$$;
 comment on function baton.replay_inbox_messages(text, text[], name[]) is 'offers the named processed or dead messages again';
 
-select baton_internal.declare_privileges('execute', '{baton_operator}', '{replay_inbox_messages}');
+-- Offer all dead messages of an inbox again.
+create function baton_internal.replay_dead_messages(inbox text, path name[])
+returns bigint
+language plpgsql
+security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+    it constant baton.inboxes := baton_internal.need_tenant_inbox(inbox, path);
+begin
+    perform baton_internal.check_inbox_is_queue(it);
+    return baton_internal.replay_messages(it, null);
+end
+$$;
+comment on function baton_internal.replay_dead_messages(text, name[]) is 'offers all dead messages of an inbox again; called by replay_inbox_messages()';
+
+-- The same under the public name; no path is given here, because a list of ids could be taken for one.
+create function baton.replay_inbox_messages(name text)
+returns bigint
+language sql
+as $$ select baton_internal.replay_dead_messages(name, current_schemas(false)) $$;
+comment on function baton.replay_inbox_messages(text) is 'offers all dead messages of an inbox again';
+
+-- Offer all dead messages again that the caller may replay. An inbox in trouble does not keep the others.
+create function baton.replay_inbox_messages()
+returns bigint
+language plpgsql
+as $$
+declare
+    inbox text;
+    replayed bigint := 0;
+begin
+    for inbox in select s.inbox from baton.inbox_status() s where s.dead_letter_count > 0 order by 1 loop
+        begin
+            replayed := replayed + baton_internal.replay_dead_messages(inbox, '{}');
+        exception when others then
+            raise warning 'dead messages of inbox % were not replayed: %', inbox, sqlerrm using errcode = sqlstate;
+        end;
+    end loop;
+    return replayed;
+end
+$$;
+comment on function baton.replay_inbox_messages() is 'offers all dead messages of all inboxes again';
+
+select baton_internal.declare_privileges('execute', '{baton_operator}', '{replay_inbox_messages,replay_dead_messages}');

@@ -54,6 +54,10 @@ select is((select (f.dead, f.attempts) = (true, 4) from baton.fail_adopted('coun
 select results_eq($$select id from baton.claim_adopted('counted', 'w')$$, $$values ('2')$$, 'such a row is not claimed');
 select results_eq($$select id, attempts, error from baton.adopted_dead_letters('counted')$$, $$values ('1', 4, 'never')$$, 'it is a dead letter');
 select results_eq($$select baton.replay_adopted('counted', '{1,2}')$$, $$values ('1')$$, 'only dead letters are replayed');
+select results_eq($$select id, dead, attempts from baton.fail_adopted('counted', array['1', '2', '99'], 'not now') order by 1$$, $$values ('1', false, 1), ('2', false, 1)$$,
+                  'several events fail at once, as several are acknowledged');
+select results_eq($$select baton.ack_adopted('counted', '{1,2}') order by 1$$, $$values ('1'), ('2')$$, 'and are settled at last');
+update counted set done_at = null, n = 0;
 
 -- one name in two schemas
 create schema other;

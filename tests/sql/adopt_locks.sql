@@ -97,6 +97,8 @@ select is((select (status, attempts_made) = ('failed', 6) from outbox_events whe
 select bag_eq($$select payload ->> 'n' as n, attempts from baton.adopted_dead_letters('outbox_events')$$, $$values ('1', 6), ('4', 6)$$,
               'dead letters are the failed rows and the pending ones without attempts left');
 select throws_ok($$select baton.fail_adopted('outbox_events', '00000000-0000-7000-8000-000000000002', 'x')$$, 'P0002', null, 'a completed row cannot fail');
+select is_empty($$select * from baton.fail_adopted('outbox_events', '{00000000-0000-7000-8000-000000000002}'::text[], 'x')$$, 'nor is it among several that fail');
+select throws_ok($$select * from baton.fail_adopted('outbox_events', array['00000000-0000-7000-8000-000000000002', null], 'x')$$, '22004', null, 'a list has no null in it');
 select lives_ok($$select baton.fail_adopted('outbox_events', '00000000-0000-7000-8000-000000000004', 'x')$$, 'a failure beyond the maximum does not break the table''s own rule');
 select is((select count(*) from baton.replay_adopted('outbox_events', '{00000000-0000-7000-8000-000000000001,00000000-0000-7000-8000-000000000004}')), 2::bigint, 'both can be replayed');
 select bag_eq($$select payload ->> 'n' as n, attempt from baton.claim_adopted('outbox_events', 'w1', lease_seconds => 60)$$, $$values ('1', 1), ('4', 1)$$, 'and are claimed again');

@@ -16,6 +16,18 @@ select is((select event_type from inb where event_id = 'untyped'), 'unknown', 'i
 select throws_ok($$select baton.receive('inb', null, 't', '{}')$$, '22023', null, 'it needs an id');
 select throws_ok($$select baton.receive('inb', '', 't', '{}')$$, '22023', null, 'that is not empty');
 
+-- an aggregate's id comes as drivers send it
+select is(baton.receive('inb', 'agg1', 't', '{}', aggregate_id => 7), 'new', 'an aggregate may have a number');
+select is(baton.receive('inb', 'agg2', 't', '{}', aggregate_id => 12345678901), 'new', 'also a large one');
+select is(baton.receive('inb', 'agg3', 't', '{}', aggregate_id => '0192d3b4-0000-7000-8000-000000000001'::uuid), 'new', 'or a uuid');
+select is(baton.receive('inb', 'agg4', 't', '{}', aggregate_id => 'a-4'::varchar), 'new', 'or any text');
+select is(baton.receive('inb', 'agg5', 't', '{}', aggregate_id => null), 'new', 'or none');
+prepare received as select baton.receive('inb', $1, 't', '{}', aggregate_id => $2);
+select lives_ok($$ execute received('agg6', 'a-6') $$, 'a driver that names no type sends text');
+select is((select array_agg(aggregate_id order by event_id) from inb where event_id like 'agg%'),
+          array['7', '12345678901', '0192d3b4-0000-7000-8000-000000000001', 'a-4', null, 'a-6'], 'each is kept as text');
+delete from inb where event_id like 'agg%';
+
 -- batches
 select results_eq($$select "position", event_id, outcome from baton.receive_many('inb', '[
         {"event_id": "b2", "event_type": "t", "payload": {"x": [1.10, null]}}, {"event_id": "e1", "event_type": "t"},
