@@ -1,5 +1,6 @@
 // The worker of one database: runs what is due, sleeps until something is.
 
+#include <array>
 #include <optional>
 
 #include "pg/role.hpp"
@@ -41,29 +42,44 @@ std::optional<Oid> find_owner() {
     pg::Spi spi;
     const auto rows = spi.execute(
         "select e.extowner from pg_catalog.pg_extension e where e.extname = 'baton' "
-        "and pg_catalog.to_regprocedure('baton_internal.run_due_job()') is not null");
+        "and pg_catalog.to_regprocedure('baton_internal.begin_due_job()') is not null");
     if (rows == 0) return std::nullopt;
     return DatumGetObjectId(spi.datum(0, 1).value_or(ObjectIdGetDatum(InvalidOid)));
 }
 
-// Run one due job as the extension's owner.
-Progress run_one_job() {
-    Progress progress{false, false, std::nullopt};
+// Do something as the extension's owner in a transaction; false when there is no extension.
+template <typename Work>
+bool as_owner(const Work& work) {
     pg::WorkerTransaction transaction;
     hold_extension();
     const auto owner = find_owner();
     if (owner) {
-        progress.extension_there = true;
         const pg::RestrictedRole role(*owner);
         pg::Spi spi;
-        spi.execute("select baton_internal.run_due_job()");
-        progress.ran_a_job = spi.text(0, 1).has_value();
-        if (!progress.ran_a_job) {
-            spi.execute("select baton_internal.next_job_due()");
-            if (const auto due = spi.datum(0, 1)) progress.next_due = DatumGetTimestampTz(*due);
-        }
+        work(spi);
     }
     transaction.commit();
+    return owner.has_value();
+}
+
+// Run one due job. That it begins is committed first: a job that takes this process down shall not be the
+// first in line again.
+Progress run_one_job() {
+    std::optional<std::string> job;
+    Progress progress{false, false, std::nullopt};
+    progress.extension_there = as_owner([&](pg::Spi& spi) {
+        spi.execute("select baton_internal.begin_due_job()");
+        job = spi.text(0, 1);
+        if (job) return;
+        spi.execute("select baton_internal.next_job_due()");
+        if (const auto due = spi.datum(0, 1)) progress.next_due = DatumGetTimestampTz(*due);
+    });
+    if (!job) return progress;
+    progress.ran_a_job = true;
+    as_owner([&](pg::Spi& spi) {
+        const Datum name = pg::call([&] { return CStringGetTextDatum(job->c_str()); });
+        spi.execute("select baton_internal.run_begun_job($1)", std::array{pg::SqlParam{TEXTOID, name}});
+    });
     return progress;
 }
 

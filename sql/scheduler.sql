@@ -22,7 +22,9 @@ create table baton.jobs (
     failures        bigint      not null default 0,
     failed_in_a_row int         not null default 0,
     built_in        boolean     not null default false,  -- comes with baton: a dump leaves it out
-    resume          jsonb                                -- where the next step of a run goes on, null when none is under way
+    resume          jsonb,                               -- where the next step of a run goes on, null when none is under way
+    begun_at        timestamptz,                         -- since when a run or a step of it is under way, or was when its process ended
+    begun_by        int                                  -- the process that runs it
 );
 comment on table baton.jobs is 'what the scheduler runs, when, and how it went';
 
@@ -79,16 +81,67 @@ end
 $$;
 comment on function baton_internal.attempt_job(baton.jobs) is 'runs a job''s routine; an error is returned, not raised';
 
--- Whether a job is due. One that ran in the future did so by a clock that has been set back since: so was its next time.
+-- Whether a job is due. One that ran or began in the future did so by a clock that has been set back since: so was its next time.
 create function baton_internal.is_due(job baton.jobs)
 returns boolean
 language sql volatile
-as $$ select job.next_due <= baton_internal.clock() or job.last_run > clock_timestamp() and job.next_due < 'infinity' $$;
+as $$
+    select job.next_due <= baton_internal.clock() or greatest(job.last_run, job.begun_at) > clock_timestamp() and job.next_due < 'infinity'
+$$;
 comment on function baton_internal.is_due(baton.jobs) is 'whether a job is to be run now';
 
--- Run the job that has been due for longest, or a step of it, unless somebody else does; return its name, or null when nothing is due.
-create function baton_internal.run_due_job()
+-- How long a job pauses after a run, with back-off after so many failures in a row.
+create function baton_internal.job_pause(job baton.jobs, failed_in_a_row int)
+returns interval
+language sql stable
+as $$
+    select case when failed_in_a_row = 0 then p.pause else least(p.pause * (2 ^ least(failed_in_a_row - 1, 20)), greatest(p.pause, interval '10 minutes')) end
+      from (select case when job.every_setting is null then job.every
+                        else make_interval(secs => greatest(baton.setting(job.every_setting)::int, 1)) end as pause) p
+$$;
+comment on function baton_internal.job_pause(baton.jobs, int) is 'how long a job pauses';
+
+-- Choose the job that has been due for longest, unless somebody else runs it, and note that a run of it begins; return its name, or null when
+-- nothing is due. Committed before the run, so that a job that takes its process down is known to have done so: its next time has come by
+-- back-off then, and the other jobs have had their turn. Who runs a job holds its row, so one that has begun and can be locked was cut off.
+create function baton_internal.begin_due_job()
 returns text
+language plpgsql
+security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+    job baton.jobs;
+    shortest constant interval := '2 seconds';  -- for whoever has noted the beginning, to lock the row again
+begin
+    select j.* into job from baton.jobs j
+     where j.enabled and baton_internal.is_due(j)
+     order by j.next_due, j.name limit 1
+       for update skip locked;
+    if not found then
+        return null;
+    end if;
+    perform set_config('synchronous_commit', 'local', true);  -- what ends the process may end the server
+    if job.begun_at is not null then
+        if job.failed_in_a_row = 0 then
+            perform baton_internal.alert('job_failed', job.name, jsonb_build_object('error', 'the process that ran it ended'));
+        end if;
+        update baton.jobs j
+           set last_error = format('57P01: the process that ran it ended, begun at %s', job.begun_at), last_run = job.begun_at, last_duration = null,
+               runs = j.runs + 1, failures = j.failures + 1, failed_in_a_row = j.failed_in_a_row + 1, resume = null
+         where j.name = job.name returning * into job;
+    end if;
+    update baton.jobs j
+       set begun_at = clock_timestamp(), begun_by = pg_backend_pid(),
+           next_due = baton_internal.clock() + greatest(baton_internal.job_pause(job, job.failed_in_a_row + 1), shortest)
+     where j.name = job.name;
+    return job.name;
+end
+$$;
+comment on function baton_internal.begin_due_job() is 'notes that a due job begins, for run_begun_job() in the next transaction';
+
+-- Run the job that this session has begun, or a step of it. An error is recorded and the job tried again with back-off.
+create function baton_internal.run_begun_job(name text)
+returns void
 language plpgsql
 security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -99,25 +152,21 @@ declare
     pause interval;
 begin
     select j.* into job from baton.jobs j
-     where j.enabled and baton_internal.is_due(j)
-     order by j.next_due, j.name limit 1
-       for update skip locked;
+     where j.name = run_begun_job.name and j.begun_by = pg_backend_pid() and j.begun_at is not null for update;
     if not found then
-        return null;
+        return;  -- dropped since, or somebody took this session for dead
+    elsif not job.enabled then
+        update baton.jobs j set begun_at = null, begun_by = null where j.name = job.name;
+        return;
     end if;
     outcome := baton_internal.attempt_job(job);
-    pause := case when job.every_setting is null then job.every
-                  else make_interval(secs => greatest(baton.setting(job.every_setting)::int, 1)) end;
-    if outcome.resume is not null then
-        pause := interval '0';  -- behind the others that are due
-    elsif outcome.problem is not null then
-        pause := least(pause * (2 ^ least(job.failed_in_a_row, 20)), greatest(pause, interval '10 minutes'));
-        if job.failed_in_a_row = 0 then
-            perform baton_internal.alert('job_failed', job.name, jsonb_build_object('error', left(outcome.problem, 1000)));
-        end if;
+    pause := case when outcome.resume is not null then interval '0'  -- behind the others that are due
+                  when outcome.problem is null then baton_internal.job_pause(job, 0) else baton_internal.job_pause(job, job.failed_in_a_row + 1) end;
+    if outcome.problem is not null and job.failed_in_a_row = 0 then
+        perform baton_internal.alert('job_failed', job.name, jsonb_build_object('error', left(outcome.problem, 1000)));
     end if;
     update baton.jobs j
-       set next_due = baton_internal.clock() + pause, resume = outcome.resume,
+       set next_due = baton_internal.clock() + pause, resume = outcome.resume, begun_at = null, begun_by = null,
            last_error = case when outcome.resume is null then outcome.problem else j.last_error end,
            last_run = case when job.resume is null then started else j.last_run end,
            last_duration = clock_timestamp() - started + case when job.resume is null then interval '0' else j.last_duration end,
@@ -125,10 +174,23 @@ begin
            failed_in_a_row = case when outcome.resume is not null then j.failed_in_a_row
                                   when outcome.problem is null then 0 else j.failed_in_a_row + 1 end
      where j.name = job.name;
-    return job.name;
 end
 $$;
-comment on function baton_internal.run_due_job() is 'runs one due job; an error is recorded and the job tried again with back-off';
+comment on function baton_internal.run_begun_job(text) is 'runs the job that begin_due_job() has chosen';
+
+-- Do both at once, for callers that stay in a transaction; return the job's name, or null when nothing is due.
+create function baton_internal.run_due_job()
+returns text
+language plpgsql
+as $$
+declare
+    job constant text := baton_internal.begin_due_job();
+begin
+    perform baton_internal.run_begun_job(job) where job is not null;
+    return job;
+end
+$$;
+comment on function baton_internal.run_due_job() is 'runs one due job in this transaction';
 
 -- Run every due job, each step in a transaction of its own. A cancel ends the job at hand and this call; the other jobs are run by the
 -- next one.
@@ -136,13 +198,17 @@ create procedure baton.run_due_jobs()
 language plpgsql
 as $$
 declare
-    ran text;
+    job text;
 begin
     loop
         commit;
         set transaction isolation level read committed;  -- whatever the database's default is
-        ran := baton_internal.run_due_job();
-        exit when ran is null or exists (select from baton.jobs j where j.name = ran and j.resume is null and j.last_error like '57014:%');
+        job := baton_internal.begin_due_job();
+        exit when job is null;
+        commit;
+        set transaction isolation level read committed;
+        perform baton_internal.run_begun_job(job);
+        exit when exists (select from baton.jobs j where j.name = job and j.resume is null and j.last_error like '57014:%');
     end loop;
 end
 $$;
@@ -157,6 +223,6 @@ as $$ select min(case when j.next_due > baton_internal.clock() and baton_interna
 comment on function baton_internal.next_job_due() is 'when the next job is due';
 
 select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator}',
-                                '{run_due_job,run_due_jobs,next_job_due}');
+                                '{begin_due_job,run_begun_job,run_due_job,run_due_jobs,next_job_due}');
 select baton_internal.declare_privileges('execute', '{baton_producer,baton_consumer,baton_relay,baton_operator,baton_viewer}', '{clock}');
 select baton_internal.declare_privileges('select', '{baton_relay,baton_operator,baton_viewer}', '{jobs}');

@@ -31,6 +31,14 @@ void add_counting_job(Connection& db) {
     db.exec("insert into baton.jobs (name, routine, every) values ('beat', 'public.beat', '10 ms')");
 }
 
+// Add a job that takes its process down; it is the first in line.
+void add_deadly_job(Connection& db) {
+    db.exec(
+        "create function public.die() returns void language sql as "
+        "$$ select pg_terminate_backend(pg_backend_pid()), pg_sleep(600) $$");
+    db.exec("insert into baton.jobs (name, routine, every) values ('a deadly one', 'public.die', '10 ms')");
+}
+
 int beats(Connection& db) {
     return std::stoi(db.value("select count(*) from public.beats"));
 }
@@ -139,9 +147,9 @@ TEST_F(Scheduler, an_error_outside_of_jobs_is_survived) {
     wait_for_more_beats(db);
     const int pid = worker_of(db, database);
     const auto definition =
-        db.value("select pg_get_functiondef('baton_internal.run_due_job()'::regprocedure)");
+        db.value("select pg_get_functiondef('baton_internal.begin_due_job()'::regprocedure)");
     db.exec(
-        "create or replace function baton_internal.run_due_job() returns text language plpgsql as "
+        "create or replace function baton_internal.begin_due_job() returns text language plpgsql as "
         "$$ begin raise exception 'out of order'; end $$");
     wait_until("the error is in the log", [&] {
         return server().server().log_tail(50).find("could not run its jobs: out of order") !=
@@ -205,6 +213,70 @@ TEST_F(Scheduler, a_killed_worker_comes_back_with_the_server) {
             return false;
         }
     });
+}
+
+TEST_F(Scheduler, a_job_that_ends_its_worker_has_failed_and_starves_no_other) {
+    Connection db(url);
+    add_deadly_job(db);
+    wait_until("the job has begun and ended its worker", [&] {
+        return db.value(
+                   "select count(*) from baton.jobs j where j.name = 'a deadly one' and not exists (select "
+                   "from pg_stat_activity a where a.pid = j.begun_by)") == "1";
+    });
+    add_counting_job(db);
+    wait_for_more_beats(db);
+    EXPECT_EQ(
+        db.value(
+            "select next_due > now() and begun_at is not null from baton.jobs where name = 'a deadly one'"),
+        "t")
+        << "it waits for its next time";
+    db.exec("update baton.jobs set next_due = '-infinity' where name = 'a deadly one'");
+    wait_until("its end is recorded", [&] {
+        return db.value(
+                   "select failures > 0 and failed_in_a_row > 0 and last_error like '57P01: %' "
+                   "from baton.jobs where name = 'a deadly one'") == "t";
+    });
+    db.exec("create or replace function public.die() returns void language sql as ''");
+    db.exec("update baton.jobs set next_due = '-infinity' where name = 'a deadly one'");
+    wait_until("a run that comes to its end is a good one", [&] {
+        return db.value(
+                   "select failed_in_a_row = 0 and last_error is null and begun_at is null from baton.jobs "
+                   "where name = 'a deadly one'") == "t";
+    });
+    wait_for_more_beats(db);
+}
+
+TEST_F(Scheduler, a_job_whose_worker_is_killed_starves_no_other_when_the_server_is_back) {
+    int worker = 0;
+    {
+        Connection db(url);
+        db.exec("create function public.dawdle() returns void language sql as $$ select pg_sleep(600) $$");
+        db.exec("insert into baton.jobs (name, routine, every) values ('a dawdle', 'public.dawdle', '1 s')");
+        wait_until("the job runs", [&] {
+            worker =
+                db.query(
+                      "select pid from pg_stat_activity where backend_type = 'baton worker' and datname = $1 "
+                      "and wait_event = 'PgSleep'",
+                      {database})
+                        .empty()
+                    ? 0
+                    : worker_of(db, database);
+            return worker != 0;
+        });
+        add_counting_job(db);
+    }
+    ::kill(worker, SIGKILL);
+    wait_until("the server has recovered and the other job runs", [&] {
+        try {
+            Connection db(url);
+            return beats(db) > 0;
+        } catch (const Error&) {
+            return false;
+        }
+    });
+    Connection db(url);
+    EXPECT_EQ(db.value("select begun_at is not null from baton.jobs where name = 'a dawdle'"), "t");
+    db.exec("update baton.jobs set enabled = false where name = 'a dawdle'");
 }
 
 TEST_F(Scheduler, drop_extension_works_with_the_worker_running) {
@@ -305,6 +377,22 @@ TEST(SchedulerWithoutPreload, a_call_that_runs_out_of_time_leaves_the_other_jobs
     EXPECT_EQ(db.value("select left(last_error, 5) from baton.jobs where name = 'a dawdle'"), "57014");
     EXPECT_EQ(beats(db), 0);
     db.exec("set statement_timeout = 0");
+    db.exec("update baton.jobs set every = '1 hour' where name = 'beat'");
+    db.exec("call baton.run_due_jobs()");
+    EXPECT_EQ(beats(db), 1);
+}
+
+TEST(SchedulerWithoutPreload, a_job_that_ends_its_session_leaves_the_other_jobs_to_the_next_call) {
+    Cluster cluster(Cluster::Options{Form::extension, false, {}});
+    const auto url = cluster.quiet_database();
+    {
+        Connection db(url);
+        add_deadly_job(db);
+        add_counting_job(db);
+        EXPECT_THROW(db.exec("call baton.run_due_jobs()"), Error);
+    }
+    Connection db(url);
+    EXPECT_EQ(beats(db), 0);
     db.exec("update baton.jobs set every = '1 hour' where name = 'beat'");
     db.exec("call baton.run_due_jobs()");
     EXPECT_EQ(beats(db), 1);

@@ -73,6 +73,27 @@ select matches((select last_error from baton.jobs where name = 'long'), '^57014'
 select is((select failed_in_a_row from baton.jobs where name = 'long' and next_due > baton_internal.clock()), 1, 'is tried again later');
 select is(baton_internal.run_due_job(), 'patient', 'and the others have their turn');
 
+-- a process that ended in the midst of a run
+update baton.jobs set enabled = false;
+insert into baton.jobs (name, routine, every) values ('a killed one', 'public.work', '1 minute');
+update baton.jobs set enabled = true, next_due = baton_internal.clock() where name = 'patient';
+select is(baton_internal.begin_due_job(), 'a killed one', 'that a job begins is noted');
+select is(baton_internal.begin_due_job(), 'patient', 'the next in line is another one');
+select baton_internal.run_begun_job('patient');
+select is((select (begun_at is null, runs > 0) from baton.jobs where name = 'patient'), (true, true), 'which runs');
+update baton.jobs set begun_by = 0 where name = 'a killed one';
+select lives_ok($$ select baton_internal.run_begun_job('a killed one') $$, 'who did not begin a job');
+select is((select runs from baton.jobs where name = 'a killed one'), 0::bigint, 'does not run it');
+select is(baton_internal.run_due_job(), null, 'a job that was cut off waits for its time');
+set local baton.mock_now = '2026-01-01 00:06:00+00';
+update baton.jobs set enabled = false where name = 'patient';
+select is(baton_internal.begin_due_job(), 'a killed one', 'then it begins again');
+select is((select (runs, failures, failed_in_a_row, left(last_error, 5)) from baton.jobs where name = 'a killed one'), (1::bigint, 1::bigint, 1, '57P01'::text), 'and the run before has failed');
+select is((select next_due from baton.jobs where name = 'a killed one'), '2026-01-01 00:08:00+00'::timestamptz, 'its next time is by back-off');
+update baton.jobs set enabled = false;
+select baton_internal.run_begun_job('a killed one');
+select is((select (runs, begun_at is null) from baton.jobs where name = 'a killed one'), (1::bigint, true), 'a job that is disabled meanwhile does not run');
+
 -- in steps
 update baton.jobs set enabled = false;
 create function public.count_up(resume jsonb) returns jsonb language plpgsql as $$
