@@ -18,8 +18,8 @@
 #include <thread>
 #include <vector>
 
+#include "local_server/local_server.hpp"
 #include "postgres/connection.hpp"
-#include "postgres/local_server.hpp"
 
 using namespace baton;
 using postgres::Connection;
@@ -47,7 +47,7 @@ class BenchServer {
         server_.start();
     }
     ~BenchServer() {
-        server_.stop(postgres::LocalServer::Stop::immediate);
+        server_.stop(local_server::LocalServer::Stop::immediate);
         std::error_code ignored;
         std::filesystem::remove_all(server_.folder(), ignored);
     }
@@ -58,8 +58,8 @@ class BenchServer {
 
   private:
     // fsync is off: the disk would hide what the processor does.
-    static postgres::LocalServer::Options options() {
-        postgres::LocalServer::Options chosen;
+    static local_server::LocalServer::Options options() {
+        local_server::LocalServer::Options chosen;
         std::string pattern = (std::filesystem::temp_directory_path() / "baton-bench-XXXXXX").string();
         if (::mkdtemp(pattern.data()) == nullptr)
             throw Error("cannot make a folder below the temporary directory");
@@ -69,7 +69,7 @@ class BenchServer {
         return chosen;
     }
 
-    postgres::LocalServer server_;
+    local_server::LocalServer server_;
 };
 
 void create_tables(Connection& db) {

@@ -13,8 +13,8 @@
 #include <thread>
 
 #include "kit/measure.hpp"
+#include "local_server/local_server.hpp"
 #include "postgres/connection.hpp"
-#include "postgres/local_server.hpp"
 
 namespace {
 

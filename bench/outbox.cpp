@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
+#include "local_server/local_server.hpp"
 #include "postgres/connection.hpp"
-#include "postgres/local_server.hpp"
 
 namespace {
 

@@ -17,13 +17,13 @@
 #include <fstream>
 #include <thread>
 
+#include "assembly/pipeline_parts.hpp"
 #include "base/process.hpp"
-#include "cli/pipeline_parts.hpp"
 #include "kit/chart.hpp"
 #include "kit/measure.hpp"
 #include "kit/producer.hpp"
+#include "local_server/local_server.hpp"
 #include "postgres/connection.hpp"
-#include "postgres/local_server.hpp"
 #include "relay/config.hpp"
 #include "relay/transform.hpp"
 #include "support/broker.hpp"
@@ -276,7 +276,7 @@ std::vector<double> latencies(const Rival& rival, const std::string& url, int tr
     Connection db(url);
     const std::string group = "bench_" + std::to_string(++groups_made);
     const auto config = relay::parse_config(config_of(group, "events", rival.sink, "latest"), "bench");
-    auto parts = cli::make_parts(config.pipelines.front(), {url, cli::make_owner_name()});
+    auto parts = assembly::make_parts(config.pipelines.front(), {url, assembly::make_owner_name()});
     const auto count = static_cast<std::size_t>(transactions) * static_cast<std::size_t>(rows);
     const long base = std::stol(db.value("select coalesce(max(id), 0) from events"));
     std::vector<Clock::time_point> committed(count), delivered(count);

@@ -48,17 +48,17 @@ end
 $$;
 comment on function baton_internal.refuse_secrets(jsonb, text) is 'raises when settings hold a secret in clear';
 
--- What a relay can read from and write to. The relay's own list is the same: a test compares them.
+-- What a relay can read from and write to. Assembling this file puts in the names of the brokers' folders (src/brokers).
 create function baton_internal.known_sources()
 returns text[]
 language sql immutable
-as $$ select '{outbox,postgres,http,kafka,nats,rabbitmq,redis,sqs}'::text[] $$;
+as $$ select array['outbox', 'postgres', @sources@] $$;
 comment on function baton_internal.known_sources() is 'the types of sources that relays know';
 
 create function baton_internal.known_sinks()
 returns text[]
 language sql immutable
-as $$ select '{file,http,kafka,nats,"null",postgres,rabbitmq,redis,sqs,stdout}'::text[] $$;
+as $$ select array[@sinks@] $$;
 comment on function baton_internal.known_sinks() is 'the types of sinks that relays know';
 
 -- Refuse settings that no relay could run.

@@ -6,6 +6,7 @@
 #include "audit/watcher.hpp"
 #include "audit/workplace.hpp"
 #include "baton/error.hpp"
+#include "brokers/registry.hpp"
 #include "postgres/connection.hpp"
 
 namespace baton::audit {
@@ -16,7 +17,8 @@ using std::chrono::milliseconds;
 
 namespace {
 
-Destination::Values merged(Destination::Values values, const Destination::Values& over) {
+brokers::AuditPlace::Values merged(brokers::AuditPlace::Values values,
+                                   const brokers::AuditPlace::Values& over) {
     for (const auto& [key, value] : over) values[key] = value;
     return values;
 }
@@ -28,9 +30,9 @@ class Audit {
           name_(unique_name()),
           workplace_(plan.keep),
           load_(plan.db, name_, plan.load),
-          destination_(
-              make_destination({name_, make_settings("sink", plan.sink),
-                                make_settings("reader", merged(plan.sink, plan.reader)), workplace_.path()})),
+          destination_(brokers::make_audit_place({name_, make_settings("sink", plan.sink),
+                                                  make_settings("reader", merged(plan.sink, plan.reader)),
+                                                  workplace_.path()})),
           relays_({plan.program, plan.relay_db.empty() ? plan.db : plan.relay_db, plan.db,
                    workplace_.path() / "relay.toml", workplace_.path(), name_, plan.relays,
                    plan.environment}) {}
@@ -61,15 +63,15 @@ class Audit {
     }
 
   private:
-    Destination::Values pipeline_values() const {
-        Destination::Values values{{"name", name_},
-                                   {"source.outbox", load_.outbox()},
-                                   {"source.lease", std::to_string(plan_.lease.count()) + "ms"},
-                                   {"sink.envelope", "raw"},
-                                   {"failure.retry_base", "200ms"},
-                                   {"failure.retry_limit", "2s"},
-                                   {"failure.max_attempts", std::int64_t{1000}},
-                                   {"failure.breaker_limit", "2s"}};
+    brokers::AuditPlace::Values pipeline_values() const {
+        brokers::AuditPlace::Values values{{"name", name_},
+                                           {"source.outbox", load_.outbox()},
+                                           {"source.lease", std::to_string(plan_.lease.count()) + "ms"},
+                                           {"sink.envelope", "raw"},
+                                           {"failure.retry_base", "200ms"},
+                                           {"failure.retry_limit", "2s"},
+                                           {"failure.max_attempts", std::int64_t{1000}},
+                                           {"failure.breaker_limit", "2s"}};
         for (const auto& [key, value] : merged(plan_.sink, destination_->sink_values()))
             values["sink." + key] = value;
         return merged(values, plan_.pipeline);
@@ -152,7 +154,7 @@ class Audit {
     std::string name_;
     Workplace workplace_;
     Load load_;
-    std::unique_ptr<Destination> destination_;
+    std::unique_ptr<brokers::AuditPlace> destination_;
     Relays relays_;
     std::optional<Sleeper> sleeper_;
     Facts facts_;

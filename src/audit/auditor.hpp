@@ -6,10 +6,10 @@
 #include <functional>
 #include <optional>
 
-#include "audit/destination.hpp"
 #include "audit/judge.hpp"
 #include "audit/load.hpp"
 #include "audit/relays.hpp"
+#include "brokers/audit_place.hpp"
 
 namespace baton::audit {
 
@@ -28,11 +28,12 @@ Fault run_command(const std::string& command);
 
 struct Plan {
     std::string db;
-    std::string relay_db;           // how the relays reach it, when that is another way
-    std::filesystem::path program;  // baton
-    Destination::Values sink;       // [pipeline.sink] without its destination
-    Destination::Values reader;     // where the auditor itself must be told something else
-    Destination::Values pipeline;   // more settings of the pipeline: "failure.attempts", "source.batch", ...
+    std::string relay_db;                // how the relays reach it, when that is another way
+    std::filesystem::path program;       // baton
+    brokers::AuditPlace::Values sink;    // [pipeline.sink] without its destination
+    brokers::AuditPlace::Values reader;  // where the auditor itself must be told something else
+    brokers::AuditPlace::Values
+        pipeline;  // more settings of the pipeline: "failure.attempts", "source.batch", ...
     std::vector<std::pair<std::string, std::string>> environment;  // of the relays, beyond our own
     LoadPlan load;
     std::chrono::milliseconds duration{10'000};
@@ -84,8 +85,8 @@ std::vector<FaultTime> strike(const Plan& plan, Relays& relays, const std::funct
                               const Progress& progress);
 
 // A pipeline as a file, with values under dotted keys.
-std::string write_pipeline(const Destination::Values& values);
+std::string write_pipeline(const brokers::AuditPlace::Values& values);
 // Settings from values.
-relay::Settings make_settings(const std::string& name, const Destination::Values& values);
+relay::Settings make_settings(const std::string& name, const brokers::AuditPlace::Values& values);
 
 }  // namespace baton::audit

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "baton/error.hpp"
-#include "sinks/registry.hpp"
+#include "brokers/registry.hpp"
 
 namespace baton::audit {
 
@@ -38,7 +38,7 @@ std::string Publisher::failure() const {
 // In rounds of at most one message per key: whatever the broker refuses for now, nothing of its key is behind
 // it.
 void Publisher::run() {
-    const auto sink = sinks::make_sink(sink_);
+    const auto sink = brokers::make_sink(sink_);
     std::mt19937 random(plan_.seed);
     std::vector<long> numbers(static_cast<std::size_t>(plan_.keys));
     std::vector<Letter> before;

@@ -21,7 +21,7 @@ std::unordered_map<std::string, Clock::time_point> Watcher::seen() const {
     return seen_;
 }
 
-void Watcher::run(Destination& destination) {
+void Watcher::run(brokers::AuditPlace& destination) {
     while (!stopping_) {
         try {
             auto news = destination.follow(50ms);

@@ -6,14 +6,15 @@
 #include <thread>
 #include <unordered_map>
 
-#include "audit/destination.hpp"
 #include "audit/judge.hpp"
+#include "brokers/audit_place.hpp"
 
 namespace baton::audit {
 
 class Watcher {
   public:
-    explicit Watcher(Destination& destination) : thread_([this, &destination] { run(destination); }) {}
+    explicit Watcher(brokers::AuditPlace& destination)
+        : thread_([this, &destination] { run(destination); }) {}
     ~Watcher() { stop(); }
     Watcher(const Watcher&) = delete;
     Watcher& operator=(const Watcher&) = delete;
@@ -23,7 +24,7 @@ class Watcher {
     std::unordered_map<std::string, Clock::time_point> seen() const;
 
   private:
-    void run(Destination& destination);
+    void run(brokers::AuditPlace& destination);
 
     mutable std::mutex mutex_;
     std::unordered_map<std::string, Clock::time_point> seen_;

@@ -8,6 +8,7 @@
 #include "audit/watcher.hpp"
 #include "audit/workplace.hpp"
 #include "baton/error.hpp"
+#include "brokers/registry.hpp"
 #include "postgres/connection.hpp"
 
 namespace baton::audit {
@@ -17,7 +18,7 @@ using namespace std::chrono_literals;
 namespace {
 
 // What the publisher needs to know of a source's settings: where the broker is, and who we are.
-relay::Settings publisher_settings(const Plan& plan, const Destination::Values& place) {
+relay::Settings publisher_settings(const Plan& plan, const brokers::AuditPlace::Values& place) {
     relay::Settings settings("publisher");
     for (const auto& [key, value] : plan.sink)
         for (const auto* common : {"type", "brokers", "url", "username", "password", "token", "credentials",
@@ -34,9 +35,10 @@ class WayIn {
         : plan_(plan),
           name_(unique_name()),
           workplace_(plan.keep),
-          broker_(make_destination(
+          broker_(brokers::make_audit_place(
               {name_, make_settings("source", plan.sink), publisher_settings(plan, {}), workplace_.path()})),
-          inbox_(make_postgres_destination({name_, make_settings("sink", {{"url", plan.db}}),
+          inbox_(brokers::make_audit_place({name_,
+                                            make_settings("sink", {{"type", "postgres"}, {"url", plan.db}}),
                                             make_settings("reader", {{"url", plan.db}}), workplace_.path()})),
           relays_({plan.program, relay_db(), plan.db, workplace_.path() / "relay.toml", workplace_.path(),
                    name_, plan.relays, plan.environment}) {}
@@ -70,10 +72,10 @@ class WayIn {
   private:
     std::string relay_db() const { return plan_.relay_db.empty() ? plan_.db : plan_.relay_db; }
 
-    Destination::Values pipeline_values() const {
-        Destination::Values values{{"name", name_},          {"sink.type", "postgres"},
-                                   {"sink.url", relay_db()}, {"sink.inbox", name_},
-                                   {"sink.timeout", "3s"},   {"failure.breaker_limit", "2s"}};
+    brokers::AuditPlace::Values pipeline_values() const {
+        brokers::AuditPlace::Values values{{"name", name_},          {"sink.type", "postgres"},
+                                           {"sink.url", relay_db()}, {"sink.inbox", name_},
+                                           {"sink.timeout", "3s"},   {"failure.breaker_limit", "2s"}};
         for (const auto& [key, value] : plan_.sink) values["source." + key] = value;
         for (const auto& [key, value] : broker_->source_values()) values["source." + key] = value;
         for (const auto& [key, value] : plan_.pipeline) values[key] = value;
@@ -114,8 +116,8 @@ class WayIn {
     const Plan& plan_;
     std::string name_;
     Workplace workplace_;
-    std::unique_ptr<Destination> broker_;
-    std::unique_ptr<Destination> inbox_;
+    std::unique_ptr<brokers::AuditPlace> broker_;
+    std::unique_ptr<brokers::AuditPlace> inbox_;
     Relays relays_;
     Facts facts_;
 };

@@ -59,13 +59,13 @@ struct Writer {
 
 }  // namespace
 
-std::string write_pipeline(const Destination::Values& values) {
+std::string write_pipeline(const brokers::AuditPlace::Values& values) {
     std::string text = "[[pipeline]]\n";
     for (const auto& [key, value] : values) text += quoted(key) + " = " + std::visit(Writer{}, value) + "\n";
     return text;
 }
 
-relay::Settings make_settings(const std::string& name, const Destination::Values& values) {
+relay::Settings make_settings(const std::string& name, const brokers::AuditPlace::Values& values) {
     relay::Settings settings(name);
     for (const auto& [key, value] : values) settings.set(key, value);
     return settings;

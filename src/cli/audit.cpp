@@ -46,15 +46,15 @@ std::pair<std::string, relay::Settings::Value> read_pair(const std::string& word
     return {key, value};
 }
 
-audit::Destination::Values read_pairs(const std::vector<std::string>& words) {
-    audit::Destination::Values values;
+brokers::AuditPlace::Values read_pairs(const std::vector<std::string>& words) {
+    brokers::AuditPlace::Values values;
     for (const auto& word : words) values.insert(read_pair(word));
     return values;
 }
 
 // Take the sink of a pipeline that the user has already; its destination is replaced.
-audit::Destination::Values read_sink(const AuditOptions& options) {
-    audit::Destination::Values values;
+brokers::AuditPlace::Values read_sink(const AuditOptions& options) {
+    brokers::AuditPlace::Values values;
     if (!options.config.empty()) {
         const auto pipelines = relay::read_config(options.config).pipelines;
         const relay::Settings* chosen = nullptr;

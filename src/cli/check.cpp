@@ -2,6 +2,7 @@
 
 #include <iostream>
 
+#include "assembly/catalog.hpp"
 #include "cli/program.hpp"
 #include "server/status_server.hpp"
 
@@ -42,23 +43,25 @@ class Findings {
 };
 
 // The pipelines whose settings can be.
-std::vector<Settings> check_settings(const std::vector<Settings>& pipelines, const RelayIdentity& identity,
-                                     Findings& findings) {
+std::vector<Settings> check_settings(const std::vector<Settings>& pipelines,
+                                     const assembly::RelayIdentity& identity, Findings& findings) {
     std::vector<Settings> good;
     for (const auto& settings : pipelines)
-        if (findings.pass(settings, [&] { make_parts(settings, identity); })) good.push_back(settings);
+        if (findings.pass(settings, [&] { assembly::make_parts(settings, identity); }))
+            good.push_back(settings);
     return good;
 }
 
-void check_connections(const std::vector<Settings>& pipelines, const RelayIdentity& identity,
+void check_connections(const std::vector<Settings>& pipelines, const assembly::RelayIdentity& identity,
                        Findings& findings) {
     for (const auto& settings : pipelines) {
         if (!settings.boolean("enabled", true)) {
             std::cout << settings.name() << ": ok, not enabled\n";
             continue;
         }
-        const bool reads = findings.pass(settings.below("source"), [&] { check_source(settings, identity); });
-        const bool writes = findings.pass(settings.below("sink"), [&] { check_sink(settings); });
+        const bool reads =
+            findings.pass(settings.below("source"), [&] { assembly::check_source(settings, identity); });
+        const bool writes = findings.pass(settings.below("sink"), [&] { assembly::check_sink(settings); });
         if (reads && writes) std::cout << settings.name() << ": ok\n";
     }
 }
@@ -81,16 +84,16 @@ int check_relay(const Target& target, const DaemonOptions& options, bool setting
         read_listen(config, options.listen);
         if (!settings_only && !options.listen.empty()) try_to_listen(options.listen);
     });
-    auto pipelines = check_settings(config.pipelines, {{}, make_owner_name()}, findings);
+    auto pipelines = check_settings(config.pipelines, {{}, assembly::make_owner_name()}, findings);
     if (settings_only) {
         for (const auto& settings : pipelines) std::cout << settings.name() << ": settings ok\n";
         return findings.none() ? done : failed;
     }
-    const RelayIdentity identity{find_server(target), make_owner_name()};
+    const assembly::RelayIdentity identity{find_server(target), assembly::make_owner_name()};
     auto db = connect(target);
-    for (auto& settings : relay::read_catalog(db))
+    for (auto& settings : assembly::read_catalog(db))
         findings.pass(settings, [&] {
-            make_parts(settings, identity);
+            assembly::make_parts(settings, identity);
             pipelines = relay::join(std::move(pipelines), {settings});
         });
     if (pipelines.empty() && findings.none())

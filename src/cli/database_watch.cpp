@@ -1,4 +1,5 @@
 #include "cli/database_watch.hpp"
+#include "assembly/catalog.hpp"
 
 #include "relay/config.hpp"
 
@@ -91,7 +92,7 @@ void DatabaseWatch::look(std::optional<Connection>& db, std::string& state) {
         "select coalesce(string_agg(name || '/' || revision || '/' || enabled, ',' order by name), '') "
         "from baton.pipelines");
     if (seen != state) {
-        auto catalog = relay::read_catalog(*db);
+        auto catalog = assembly::read_catalog(*db);
         state = seen;
         const std::lock_guard lock(mutex_);
         catalog_ = std::move(catalog);

@@ -4,13 +4,13 @@
 #include <cstdio>
 #include <memory>
 
+#include "assembly/pipeline_parts.hpp"
 #include "baton/error.hpp"
 #include "cli/commands.hpp"
 #include "cli/demo_audit.hpp"
 #include "cli/demo_screen.hpp"
 #include "cli/demo_shop.hpp"
 #include "cli/embedded.hpp"
-#include "cli/pipeline_parts.hpp"
 
 namespace fs = std::filesystem;
 
@@ -30,7 +30,8 @@ struct DemoOptions {
 // The two ways on which the events leave the outbox.
 class Relays {
   public:
-    Relays(const std::string& db, const fs::path& file) : identity_{db, make_owner_name()}, file_(file) {}
+    Relays(const std::string& db, const fs::path& file)
+        : identity_{db, assembly::make_owner_name()}, file_(file) {}
 
     void start() {
         pipelines_.push_back(begin("demo_file", {{"type", "file"}, {"path", file_.string()}}, filed));
@@ -66,7 +67,7 @@ class Relays {
         settings.set("name", name);
         settings.set("source.outbox", std::string("shop.events"));
         for (const auto& [key, value] : sink) settings.set("sink." + key, value);
-        auto parts = make_parts(settings, identity_);
+        auto parts = assembly::make_parts(settings, identity_);
         auto& count = &moments == &filed ? filed_count : received_count;
         parts.on_delivered = [&moments, &count](const Event& event) {
             moments.note(event.id);
@@ -77,7 +78,7 @@ class Relays {
         return pipeline;
     }
 
-    RelayIdentity identity_;
+    assembly::RelayIdentity identity_;
     fs::path file_;
     std::vector<std::unique_ptr<relay::Pipeline>> pipelines_;
 };

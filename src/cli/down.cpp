@@ -9,7 +9,7 @@ namespace baton::cli {
 namespace {
 
 int down(const std::filesystem::path& folder) {
-    postgres::LocalServer server({folder, 0, false, false, {}});
+    local_server::LocalServer server({folder, 0, false, false, {}});
     if (!server.exists())
         throw Error("there is no baton server in " + server.folder().string(),
                     "name the folder given to baton up with --data-dir");

@@ -13,8 +13,8 @@ namespace fs = std::filesystem;
 
 namespace baton::cli {
 
+using local_server::LocalServer;
 using postgres::Connection;
-using postgres::LocalServer;
 
 namespace {
 

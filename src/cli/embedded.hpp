@@ -6,7 +6,7 @@
 
 #include "cli/installer.hpp"
 #include "cli/stop_signal.hpp"
-#include "postgres/local_server.hpp"
+#include "local_server/local_server.hpp"
 
 namespace baton::cli {
 
@@ -24,7 +24,7 @@ struct EmbeddedOptions {
 std::filesystem::path default_folder();
 
 struct Embedded {
-    postgres::LocalServer server;
+    local_server::LocalServer server;
     bool was_running;
 };
 
@@ -33,6 +33,6 @@ struct Embedded {
 Embedded bring_up(const EmbeddedOptions& options, const StopSignal& stop);
 
 // The URL for the user's programs.
-std::string app_url(const postgres::LocalServer& server);
+std::string app_url(const local_server::LocalServer& server);
 
 }  // namespace baton::cli

@@ -7,14 +7,14 @@
 #include "baton/error.hpp"
 #include "baton/version.hpp"
 #include "cli/updates.hpp"
-#include "postgres/local_server.hpp"
+#include "local_server/local_server.hpp"
 
 namespace fs = std::filesystem;
 
 namespace baton::cli {
 
+using local_server::LocalServer;
 using postgres::Connection;
-using postgres::LocalServer;
 
 namespace {
 

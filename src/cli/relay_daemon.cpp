@@ -114,7 +114,7 @@ RelayDaemon::RelayDaemon(DaemonOptions options)
     : options_(std::move(options)),
       config_(options_.file.empty() ? relay::Config{} : relay::read_config(options_.file)),
       log_(make_log(config_, options_.log_format)),
-      identity_{options_.db, make_owner_name()},
+      identity_{options_.db, assembly::make_owner_name()},
       supervisor_(
           std::make_unique<relay::Supervisor>([this](const Settings& settings) { return make(settings); },
                                               [this](const std::string& pipeline, const std::string& what) {
@@ -126,7 +126,7 @@ RelayDaemon::RelayDaemon(DaemonOptions options)
 }
 
 relay::PipelineParts RelayDaemon::make(const Settings& settings) {
-    auto parts = make_parts(settings, identity_);
+    auto parts = assembly::make_parts(settings, identity_);
     if (!settings.has("limits.drain")) parts.drain_limit = config_.relay.duration("drain", 10s);
     longest_drain_ = std::max(longest_drain_, parts.drain_limit);
     parts.on_state = [this](const PipelineStatus& status) {

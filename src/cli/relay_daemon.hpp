@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <optional>
 
+#include "assembly/pipeline_parts.hpp"
 #include "base/log.hpp"
 #include "cli/database_watch.hpp"
-#include "cli/pipeline_parts.hpp"
 #include "cli/stop_signal.hpp"
 #include "relay/config.hpp"
 #include "relay/supervisor.hpp"
@@ -52,7 +52,7 @@ class RelayDaemon {
     DaemonOptions options_;
     relay::Config config_;
     Log log_;
-    RelayIdentity identity_;
+    assembly::RelayIdentity identity_;
     server::FailureCounts failures_;
     std::unique_ptr<relay::Supervisor> supervisor_;
     std::vector<relay::Settings> catalog_;

@@ -67,7 +67,7 @@ std::string find_server(const Target& target) {
         return named;
     }
     const fs::path folder = embedded_folder(target);
-    const postgres::LocalServer server({folder, 0, false, false, {}});
+    const local_server::LocalServer server({folder, 0, false, false, {}});
     if (!server.running())
         throw Error("no server to talk to: none is named, and no embedded server runs in " + folder.string(),
                     "name one with --db or BATON_DB, or start one with baton up --detach");

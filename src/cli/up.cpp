@@ -15,7 +15,7 @@ struct UpOptions {
 };
 
 // Stay until a stop is asked for, or until somebody else stops the server.
-int stay(postgres::LocalServer& server, const StopSignal& stop) {
+int stay(local_server::LocalServer& server, const StopSignal& stop) {
     const pid_t postmaster = server.pid();
     while (!stop.requested() && server.pid() == postmaster) stop.wait_a_moment();
     if (stop.requested()) {

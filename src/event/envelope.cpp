@@ -167,12 +167,6 @@ void add_unless_given(Headers& headers, std::size_t given, std::string_view name
 
 }  // namespace
 
-HeaderBinding HeaderBinding::of(std::string_view sink_type) {
-    if (sink_type == "kafka") return {"ce_", false};
-    if (sink_type == "rabbitmq") return {"cloudEvents_", false};
-    return {"ce-", sink_type == "http" || sink_type == "nats"};
-}
-
 EnvelopeKind Envelope::kind_of(std::string_view name) {
     if (name == "raw") return EnvelopeKind::raw;
     if (name == "json") return EnvelopeKind::json;

@@ -23,11 +23,8 @@ enum class EnvelopeKind { raw, json, cloudevents, cloudevents_structured };
 
 // How a broker's binding of CloudEvents writes attributes as headers.
 struct HeaderBinding {
-    std::string prefix = "ce-";
-    bool percent_encode = false;  // headers that carry ASCII only: HTTP and NATS
-
-    // By a sink's type: "ce_" for kafka, "cloudEvents_" for rabbitmq, "ce-" for the others.
-    static HeaderBinding of(std::string_view sink_type);
+    std::string_view prefix = "ce-";
+    bool percent_encode = false;  // for headers that carry ASCII only
 };
 
 class Envelope {

@@ -1,7 +1,6 @@
 #include "event/router.hpp"
 
 #include <algorithm>
-#include <cctype>
 
 #include "event/json.hpp"
 
@@ -39,31 +38,17 @@ bool passes(const std::vector<std::string>& patterns, Field value) {
     return included || !any_include;
 }
 
+const char* flaw_of_url(std::string_view url) {
+    const bool white =
+        std::any_of(url.begin(), url.end(), [](char c) { return static_cast<unsigned char>(c) <= 0x20; });
+    return white ? "has white space" : nullptr;
+}
+
 // Return what is wrong with it, or null.
-const char* flaw_of(std::string_view destination, DestinationRules rules) {
+const char* flaw_of(std::string_view destination, const DestinationRules& rules) {
     if (destination.empty()) return "is empty";
     if (destination.find('\0') != std::string_view::npos || !is_utf8(destination)) return "is no text";
-    if (rules == DestinationRules::kafka_topic) {
-        if (destination.size() > 249) return "is longer than the 249 characters that a topic may have";
-        if (destination == "." || destination == "..") return "is no name for a topic";
-        for (const char c : destination)
-            if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '.' && c != '_' && c != '-')
-                return "has characters other than letters, digits, dots, dashes and underscores";
-    }
-    if (rules == DestinationRules::nats_subject) {
-        if (destination.front() == '.' || destination.back() == '.' ||
-            destination.find("..") != std::string_view::npos)
-            return "has an empty token";
-        if (destination.find_first_of("*> \t\r\n") != std::string_view::npos)
-            return "has white space or a wildcard";
-    }
-    if (rules == DestinationRules::amqp_key && destination.size() > 255)
-        return "is longer than the 255 bytes that a routing key may have";
-    if (rules == DestinationRules::url && std::any_of(destination.begin(), destination.end(), [](char c) {
-            return static_cast<unsigned char>(c) <= 0x20;
-        }))
-        return "has white space";
-    return nullptr;
+    return rules.flaw_of == nullptr ? nullptr : rules.flaw_of(destination);
 }
 
 // Cut at commas outside of braces.
@@ -85,6 +70,8 @@ std::vector<std::string> split_templates(std::string_view text) {
 }
 
 }  // namespace
+
+const DestinationRules url_rules{flaw_of_url, true};
 
 bool matches_pattern(std::string_view text, std::string_view pattern) {
     std::size_t t = 0;
@@ -116,11 +103,10 @@ bool Filter::wants(const Event& event) const {
 
 Router::Router(std::string_view destination, DestinationRules rules, Filter filter)
     : rules_(rules), filter_(std::move(filter)) {
-    const Template::Escape escape = rules == DestinationRules::url ? append_url_escaped : Template::Escape{};
+    const Template::Escape escape = rules.is_url ? append_url_escaped : Template::Escape{};
     // Commas are ordinary in a URL.
-    const auto parts = rules == DestinationRules::url
-                           ? std::vector<std::string>{std::string(trim(destination))}
-                           : split_templates(destination);
+    const auto parts = rules.is_url ? std::vector<std::string>{std::string(trim(destination))}
+                                    : split_templates(destination);
     for (const auto& part : parts) {
         const Template& made = templates_.emplace_back(part, escape);
         if (!made.constant()) continue;

@@ -10,14 +10,16 @@
 
 namespace baton {
 
-// What a destination may look like.
-enum class DestinationRules {
-    any,           // not empty
-    kafka_topic,   // up to 249 letters, digits, dots, dashes, underscores; not "." or ".."
-    nats_subject,  // tokens between dots, none empty, no white space, no wildcards
-    amqp_key,      // up to 255 bytes
-    url,           // values are percent-encoded
+// What a destination may look like, as a broker says. None may be empty.
+struct DestinationRules {
+    // What else is wrong with a destination, or null.
+    const char* (*flaw_of)(std::string_view destination) = nullptr;
+    // Values are percent-encoded, and a comma is a character like any other.
+    bool is_url = false;
 };
+
+// For destinations that are addresses of the web.
+extern const DestinationRules url_rules;
 
 // Empty lists let everything through. Patterns know * (any characters) and ? (one); a leading ! excludes.
 struct Filter {
@@ -32,7 +34,7 @@ class Router {
   public:
     // `destination` is one template, or several separated by commas: the event goes to each. An event whose
     // topic holds commas goes to each of its topics. Throws UsageError.
-    Router(std::string_view destination, DestinationRules rules, Filter filter = {});
+    Router(std::string_view destination, DestinationRules rules = {}, Filter filter = {});
 
     bool wants(const Event& event) const { return filter_.wants(event); }
     // Find the event's destinations, each once. Throws RenderError when there is none or one that cannot be.

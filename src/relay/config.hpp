@@ -1,5 +1,5 @@
 #pragma once
-// The relay's configuration: pipelines as groups of settings, from a TOML file, from the catalog, or both.
+// The relay's configuration: pipelines as groups of settings, from TOML files.
 //
 //   [relay]              drain = "10s"
 //   [log]                format = "text" | "json", level = "info"
@@ -15,7 +15,6 @@
 #include <map>
 #include <vector>
 
-#include "postgres/connection.hpp"
 #include "relay/settings.hpp"
 
 namespace baton::relay {
@@ -35,9 +34,6 @@ Config read_config(const std::filesystem::path& path);
 std::vector<std::filesystem::path> config_files(const std::filesystem::path& path);
 // The same from text; `name` stands for the file in messages.
 Config parse_config(std::string_view text, const std::string& name);
-
-// The pipelines of the catalog that are enabled.
-std::vector<Settings> read_catalog(postgres::Connection& db);
 
 // Add the catalog's pipelines to those of the file; throws SettingsError when a name is used in both.
 std::vector<Settings> join(std::vector<Settings> file, std::vector<Settings> catalog);

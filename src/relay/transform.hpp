@@ -6,7 +6,7 @@
 // said, json for files
 //                        metadata = false             raw: no headers beyond the event's own
 //                        cloudevents_source = "..."
-//                        the destination, under the name that the broker has for it (see destination_setting)
+//                        the destination, under the name that the broker has for it (MessageForm)
 // In [pipeline.filter]:  tenants, topics, event_types: lists of patterns
 
 #include <string>
@@ -18,11 +18,21 @@
 
 namespace baton::relay {
 
+// What a broker's messages look like.
+struct MessageForm {
+    const char* destination = nullptr;  // the setting that names where messages go; null where there is none
+    DestinationRules rules = {};
+    // It names a single thing that exists: to guess one from an event would be wrong.
+    bool destination_needed = false;
+    HeaderBinding headers = {};
+    const char* envelope = "raw";  // unless the settings name another
+};
+
 // One thread.
 class Transform {
   public:
     // `filter` holds the settings below [pipeline.filter]. Throws SettingsError.
-    Transform(const Settings& sink, const Settings& filter);
+    Transform(const Settings& sink, const Settings& filter, const MessageForm& form);
 
     // What could not be read has no type or tenant to judge it by: it is always wanted.
     bool wants(const Event& event) const { return event.malformed || router_.wants(event); }
@@ -37,11 +47,7 @@ class Transform {
     Reused<std::string> destinations_;  // of the event at hand
 };
 
-// The setting that names a sink's destination: topic for kafka, subject for nats, routing_key for rabbitmq,
-// stream for redis, url for http, queue for sqs, inbox for postgres; null where there is none.
-const char* destination_setting(std::string_view sink_type);
-
 // Mark the settings that a Transform reads as known, so that a sink made from them does not refuse them.
-void know_transform_settings(const Settings& sink);
+void know_transform_settings(const Settings& sink, const MessageForm& form);
 
 }  // namespace baton::relay

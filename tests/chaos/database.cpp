@@ -39,7 +39,7 @@ std::vector<Fault> database_faults(Database& database, std::chrono::milliseconds
     const auto silence = lease + 1s;
     return {{"PostgreSQL stopped at once and restarted",
              [&database](Relays&) {
-                 database.cluster().server().stop(postgres::LocalServer::Stop::immediate);
+                 database.cluster().server().stop(local_server::LocalServer::Stop::immediate);
                  database.cluster().server().start();
              }},
             {"PostgreSQL killed and restarted",

@@ -15,7 +15,7 @@ enum class Way { out, in };
 
 class Stand {
   public:
-    using Values = audit::Destination::Values;
+    using Values = brokers::AuditPlace::Values;
     virtual ~Stand() = default;
 
     // The way of the relay's sink, through the proxy, and the auditor's own.

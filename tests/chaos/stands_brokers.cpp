@@ -1,4 +1,4 @@
-#include "audit/redis_client.hpp"
+#include "brokers/redis/audit_client.hpp"
 #include "chaos/stand_parts.hpp"
 #include "support/broker.hpp"
 #include "support/elasticmq.hpp"
@@ -85,7 +85,7 @@ class RedisStand final : public BrokerStand<RedisServer> {
     std::vector<Fault> own_faults(Way) override {
         return {secret_.exchange([this](const std::string& value) {
             admit(value);
-            audit::RedisClient client(auditor());
+            brokers::RedisClient client(auditor());
             client.run({"ACL", "SETUSER", "relay", "resetpass", ">" + value});
             client.ask({"CLIENT", "KILL", "USER", "relay"});
         })};

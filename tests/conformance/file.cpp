@@ -5,10 +5,10 @@
 
 #include <fstream>
 
-#include "audit/lines.hpp"
+#include "brokers/file/lines.hpp"
+#include "brokers/registry.hpp"
 #include "conformance/driver.hpp"
 #include "conformance/sink_conformance.hpp"
-#include "sinks/registry.hpp"
 #include "support/cluster.hpp"
 #include "support/folder.hpp"
 #include "support/small_disk.hpp"
@@ -17,7 +17,7 @@ namespace baton::test {
 
 namespace {
 
-using audit::read_lines;
+using brokers::read_lines;
 namespace fs = std::filesystem;
 
 class FileFixture : public SinkFixture {
@@ -55,7 +55,7 @@ std::vector<Message> make_messages(int from, int count) {
 }
 
 void deliver(const relay::Settings& settings, int from, int count) {
-    const auto sink = sinks::make_sink(settings);
+    const auto sink = brokers::make_sink(settings);
     Driver driver(*sink, 4);
     driver.give(make_messages(from, count));
     driver.run();
@@ -137,7 +137,7 @@ TEST(FileSink, an_old_file_is_put_aside_although_it_is_small) {
     const fs::path path = fixture.make_destination();
     auto settings = fixture.settings(path);
     settings.set("rotate_after", "20ms");
-    const auto sink = sinks::make_sink(settings);
+    const auto sink = brokers::make_sink(settings);
     int sent = 0;
     wait_until("a file is put aside", [&] {
         Driver driver(*sink, 4);
@@ -169,7 +169,7 @@ TEST(FileSink, a_file_that_another_process_writes_is_left_alone) {
     const std::string path = fixture.make_destination();
     const int other = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     ASSERT_EQ(::flock(other, LOCK_EX), 0);
-    const auto sink = sinks::make_sink(fixture.settings(path));
+    const auto sink = brokers::make_sink(fixture.settings(path));
     EXPECT_THROW(sink->check(), Error);
     Driver driver(*sink);
     driver.give(make_messages(0, 5));
@@ -202,7 +202,7 @@ TEST(FileSink, a_full_disk_is_waited_for_and_leaves_whole_lines_once_each) {
     const std::string body = "\"" + std::string(4000, 'x') + "\"";
     auto messages = make_messages(0, 200);
     for (auto& message : messages) message.body = body;
-    const auto sink = sinks::make_sink(settings);
+    const auto sink = brokers::make_sink(settings);
     Driver driver(*sink);
     driver.give(messages);
     driver.run_until([&] { return driver.retries() >= 600; });
@@ -227,7 +227,7 @@ TEST(FileSink, a_disk_that_is_full_when_a_file_is_put_aside_costs_nothing_that_w
     const std::string body = "\"" + std::string(4000, 'x') + "\"";
     auto messages = make_messages(0, 400);
     for (auto& message : messages) message.body = body;
-    const auto sink = sinks::make_sink(settings);
+    const auto sink = brokers::make_sink(settings);
     Driver driver(*sink, 20);
     driver.give(messages);
     driver.run_until([&] { return driver.retries() >= 100; });
@@ -256,7 +256,7 @@ TEST(FileSink, bad_settings_are_refused_by_name) {
         auto settings = fixture.settings("/tmp/unused.jsonl");
         settings.set(key, value);
         try {
-            sinks::make_sink(settings);
+            brokers::make_sink(settings);
             ADD_FAILURE() << key << " was taken";
         } catch (const relay::SettingsError& error) {
             EXPECT_NE(std::string(error.what()).find(key), std::string::npos) << error.what();

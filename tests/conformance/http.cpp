@@ -9,12 +9,12 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "brokers/registry.hpp"
 #include "conformance/driver.hpp"
 #include "conformance/sink_conformance.hpp"
-#include "sinks/encoding.hpp"
-#include "sinks/registry.hpp"
 #include "support/cluster.hpp"
 #include "support/webhook_receiver.hpp"
+#include "wire/encoding.hpp"
 
 namespace baton::test {
 
@@ -81,7 +81,7 @@ std::vector<Received> read_batch(const std::string& body) {
         got.key = parsed.value("key", "");
         for (const auto& [name, value] : parsed.at("headers").items()) got.headers[name] = value;
         if (parsed.contains("data_base64"))
-            got.body = sinks::base64_decode(parsed.at("data_base64").get<std::string>()).value();
+            got.body = wire::base64_decode(parsed.at("data_base64").get<std::string>()).value();
         else if (parsed.value("content_type", "") == "application/json")
             got.body = raw_member(element, "data");
         else
@@ -166,7 +166,7 @@ class HttpFixture final : public SinkFixture {
     void make_missing(const std::string&) override { missing_path_.clear(); }
     std::optional<relay::Settings> with_wrong_login(const std::string& destination) override {
         auto wrong = settings(destination);
-        wrong.set("secret", "whsec_" + sinks::base64_encode(std::string(32, 'w')));
+        wrong.set("secret", "whsec_" + wire::base64_encode(std::string(32, 'w')));
         return wrong;
     }
 
@@ -214,7 +214,7 @@ class HttpSinkTest : public testing::Test {
         return fate;
     }
     std::map<std::uint64_t, relay::Delivery> deliver(const std::vector<Message>& messages) {
-        const auto sink = sinks::make_sink(settings_);
+        const auto sink = brokers::make_sink(settings_);
         sink->send(messages);
         return collect_all(*sink, messages.size());
     }
@@ -330,13 +330,13 @@ TEST_F(HttpSinkTest, a_header_without_a_value_is_on_the_wire) {
 }
 
 TEST_F(HttpSinkTest, while_secrets_rotate_a_receiver_with_either_is_content) {
-    const std::string next = "whsec_" + sinks::base64_encode(std::string(32, 'n'));
+    const std::string next = "whsec_" + wire::base64_encode(std::string(32, 'n'));
     settings_.set("secret", std::vector<std::string>{next, secret});
     for (const auto& known : {secret, next}) {
         receiver_.require_signature(known);
         EXPECT_EQ(deliver_one().verdict, Verdict::delivered);
     }
-    receiver_.require_signature("whsec_" + sinks::base64_encode(std::string(32, 'o')));
+    receiver_.require_signature("whsec_" + wire::base64_encode(std::string(32, 'o')));
     const auto delivery = deliver_one();
     EXPECT_EQ(delivery.verdict, Verdict::shut);
     EXPECT_EQ(delivery.error, "HTTP 401: the signature does not hold");
@@ -351,7 +351,7 @@ TEST_F(HttpSinkTest, private_addresses_are_refused_however_they_are_written) {
         EXPECT_EQ(delivery.verdict, Verdict::shut) << host;
         EXPECT_NE(delivery.error.find("no public address"), std::string::npos)
             << host << ": " << delivery.error;
-        EXPECT_THROW(sinks::make_sink(settings_)->check(), Error) << host;
+        EXPECT_THROW(brokers::make_sink(settings_)->check(), Error) << host;
     }
     EXPECT_EQ(receiver_.requests(), 0U);
 }
@@ -362,12 +362,12 @@ TEST_F(HttpSinkTest, a_proxy_in_the_environment_is_no_way_around) {
     unsetenv("http_proxy");
     settings_.set("allow_private", false);
     settings_.set("proxy", "http://127.0.0.1:9");
-    EXPECT_THROW(sinks::make_sink(settings_), relay::SettingsError);
+    EXPECT_THROW(brokers::make_sink(settings_), relay::SettingsError);
 }
 
 TEST_F(HttpSinkTest, no_more_requests_than_allowed_are_under_way) {
     settings_.set("max_concurrent", std::int64_t{3});
-    const auto sink = sinks::make_sink(settings_);
+    const auto sink = brokers::make_sink(settings_);
     receiver_.hold();
     sink->send(messages(20));
     std::vector<relay::Delivery> none;
@@ -385,7 +385,7 @@ TEST_F(HttpSinkTest, no_more_requests_than_allowed_are_under_way) {
 TEST_F(HttpSinkTest, connections_are_kept_and_used_again) {
     Proxy proxy(receiver_.port());
     settings_.set("url", "http://127.0.0.1:" + std::to_string(proxy.port()) + "/");
-    const auto sink = sinks::make_sink(settings_);
+    const auto sink = brokers::make_sink(settings_);
     for (int i = 0; i < 10; ++i) {
         sink->send(messages(1));
         EXPECT_EQ(collect_all(*sink, 1).at(1).verdict, Verdict::delivered);
@@ -421,7 +421,7 @@ TEST_F(HttpSinkTest, the_destination_is_the_url) {
     EXPECT_EQ(fate.at(3).verdict, Verdict::rejected);
     EXPECT_EQ(receiver_.kept("/elsewhere").size(), 1U);
     settings_.set("url", url() + "{topic}");
-    EXPECT_NO_THROW(sinks::make_sink(settings_)->check()) << "a template is filled by events only";
+    EXPECT_NO_THROW(brokers::make_sink(settings_)->check()) << "a template is filled by events only";
     EXPECT_EQ(deliver_one().verdict, Verdict::rejected);
 }
 
@@ -458,7 +458,7 @@ TEST_F(HttpSinkTest, tls_is_spoken_and_a_stranger_is_not_trusted) {
     EXPECT_NE(delivery.error.find("certificate"), std::string::npos) << delivery.error;
     settings_.set("tls_ca", certificate.cert.string());
     EXPECT_EQ(deliver_one().verdict, Verdict::delivered);
-    EXPECT_NO_THROW(sinks::make_sink(settings_)->check());
+    EXPECT_NO_THROW(brokers::make_sink(settings_)->check());
     std::filesystem::remove_all(folder);
 }
 
@@ -466,7 +466,7 @@ TEST_F(HttpSinkTest, settings_that_cannot_work_are_refused) {
     const auto refused = [&](const std::string& key, const relay::Settings::Value& value) {
         auto settings = settings_;
         settings.set(key, value);
-        EXPECT_THROW(sinks::make_sink(settings), relay::SettingsError) << key;
+        EXPECT_THROW(brokers::make_sink(settings), relay::SettingsError) << key;
     };
     refused("url", "ftp://example.com/");
     refused("mode", "bulk");

@@ -4,11 +4,11 @@
 
 #include <fstream>
 
-#include "audit/kafka_client.hpp"
 #include "base/file.hpp"
+#include "brokers/kafka/audit_client.hpp"
+#include "brokers/registry.hpp"
 #include "conformance/driver.hpp"
 #include "conformance/sink_conformance.hpp"
-#include "sinks/registry.hpp"
 #include "support/broker.hpp"
 #include "support/certificate.hpp"
 #include "support/folder.hpp"
@@ -29,7 +29,7 @@ class KafkaFixture : public SinkFixture {
 
     std::string make_destination() override {
         const std::string topic = "topic-" + std::to_string(++count_);
-        audit::create_topic(direct(), topic, 3, {{"max.message.bytes", "1500000"}});
+        brokers::create_topic(direct(), topic, 3, {{"max.message.bytes", "1500000"}});
         return topic;
     }
     relay::Settings settings(const std::string&) override {
@@ -45,21 +45,21 @@ class KafkaFixture : public SinkFixture {
         return settings;
     }
     std::vector<Received> read_all(const std::string& destination) override {
-        return audit::read_topic(direct(), destination);
+        return brokers::read_topic(direct(), destination);
     }
     void kill_broker() override { server_.kill_hard(); }
     void start_broker() override { server_.start(); }
     Proxy* proxy() override { return &proxy_; }
     std::string name_missing() override { return "topic-" + std::to_string(++count_); }
     void make_missing(const std::string& destination) override {
-        audit::create_topic(direct(), destination, 3, {{"max.message.bytes", "1500000"}});
+        brokers::create_topic(direct(), destination, 3, {{"max.message.bytes", "1500000"}});
     }
     bool poison(Message& message, std::string& storage) override {
         storage.assign(2'000'000, 'p');  // the client lets it pass, the topic does not
         message.body = storage;
         return true;
     }
-    audit::KafkaProperties direct() const {
+    brokers::KafkaProperties direct() const {
         return {{"bootstrap.servers", "127.0.0.1:" + std::to_string(server_.port())}};
     }
 
@@ -158,7 +158,7 @@ class KafkaSink : public testing::Test {
     }
     // Send one message alone and return why it was rejected.
     std::string rejection_of(Message message) {
-        const auto sink = sinks::make_sink(fixture_->settings({}));
+        const auto sink = brokers::make_sink(fixture_->settings({}));
         Driver driver(*sink);
         driver.give({std::move(message)});
         driver.run();
@@ -173,7 +173,7 @@ TEST_F(KafkaSink, an_unknown_topic_is_shut_in_the_brokers_words) {
     message.message_id = "m";
     message.destination = "no-such-topic";
     message.body = "x";
-    const auto sink = sinks::make_sink(fixture_->settings({}));
+    const auto sink = brokers::make_sink(fixture_->settings({}));
     Driver driver(*sink);
     driver.give({message});
     driver.run_until([&] { return driver.shut() >= 3; });
@@ -193,7 +193,7 @@ TEST_F(KafkaSink, what_the_library_finds_too_large_is_rejected_before_it_is_sent
 
 // A broker refuses a batch as a whole.
 TEST_F(KafkaSink, of_many_the_one_that_is_too_large_for_the_topic_is_rejected_and_all_others_arrive) {
-    audit::create_topic(fixture_->direct(), "narrow", 1, {{"max.message.bytes", "100000"}});
+    brokers::create_topic(fixture_->direct(), "narrow", 1, {{"max.message.bytes", "100000"}});
     const std::string small(1000, 's');
     const std::string large(200'000, 'l');
     const std::array<std::string, 5> keys{"k0", "k1", "k2", "k3", ""};
@@ -204,7 +204,7 @@ TEST_F(KafkaSink, of_many_the_one_that_is_too_large_for_the_topic_is_rejected_an
         messages[i].key = keys[i % keys.size()];
         messages[i].body = i == 150 ? large : small;
     }
-    const auto sink = sinks::make_sink(fixture_->settings({}));
+    const auto sink = brokers::make_sink(fixture_->settings({}));
     Driver driver(*sink);
     driver.give(messages);
     driver.run();
@@ -213,7 +213,7 @@ TEST_F(KafkaSink, of_many_the_one_that_is_too_large_for_the_topic_is_rejected_an
     EXPECT_NE(driver.rejected().begin()->second.find("too large"), std::string::npos);
     std::map<std::string, int> arrived;
     std::map<std::string, int> last;
-    for (const auto& got : audit::read_topic(fixture_->direct(), "narrow")) {
+    for (const auto& got : brokers::read_topic(fixture_->direct(), "narrow")) {
         const bool copy = ++arrived[got.id] > 1;
         const int number = std::stoi(got.id.substr(1));
         if (copy || number % 5 == 4) continue;
@@ -225,7 +225,7 @@ TEST_F(KafkaSink, of_many_the_one_that_is_too_large_for_the_topic_is_rejected_an
 }
 
 TEST_F(KafkaSink, batches_become_smaller_until_the_topic_takes_them) {
-    audit::create_topic(fixture_->direct(), "slim", 1, {{"max.message.bytes", "30000"}});
+    brokers::create_topic(fixture_->direct(), "slim", 1, {{"max.message.bytes", "30000"}});
     const std::string body(1000, 'x');
     std::vector<Message> messages(3000);
     for (std::size_t i = 0; i < messages.size(); ++i) {
@@ -233,7 +233,7 @@ TEST_F(KafkaSink, batches_become_smaller_until_the_topic_takes_them) {
         messages[i].destination = "slim";
         messages[i].body = body;
     }
-    const auto sink = sinks::make_sink(fixture_->settings({}));
+    const auto sink = brokers::make_sink(fixture_->settings({}));
     Driver driver(*sink);
     driver.give(messages);
     driver.run();
@@ -249,7 +249,7 @@ TEST_F(KafkaSink, batches_become_smaller_until_the_topic_takes_them) {
 TEST_F(KafkaSink, a_check_finds_a_topic_that_is_missing) {
     auto settings = fixture_->settings({});
     settings.set("topic", "not-there");
-    EXPECT_THROW(sinks::make_sink(settings)->check(), Error);
+    EXPECT_THROW(brokers::make_sink(settings)->check(), Error);
 }
 
 TEST_F(KafkaSink, properties_pass_through_and_bad_or_dangerous_ones_are_refused_by_name) {
@@ -261,7 +261,7 @@ TEST_F(KafkaSink, properties_pass_through_and_bad_or_dangerous_ones_are_refused_
         auto settings = fixture_->settings({});
         settings.set("properties." + name, value);
         try {
-            sinks::make_sink(settings);
+            brokers::make_sink(settings);
             ADD_FAILURE() << name << " was taken";
         } catch (const relay::SettingsError& error) {
             EXPECT_NE(std::string(error.what()).find(name), std::string::npos) << error.what();
@@ -270,7 +270,7 @@ TEST_F(KafkaSink, properties_pass_through_and_bad_or_dangerous_ones_are_refused_
     auto settings = fixture_->settings({});
     settings.set("properties.security.protocol", "SASL_SSL");
     settings.set("properties.sasl.mechanism", "SCRAM-SHA-512");
-    EXPECT_NO_THROW(sinks::make_sink(settings));
+    EXPECT_NO_THROW(brokers::make_sink(settings));
 }
 
 TEST_F(KafkaSink, tls_and_a_password_are_spoken_and_strangers_are_not_trusted) {
@@ -283,24 +283,24 @@ TEST_F(KafkaSink, tls_and_a_password_are_spoken_and_strangers_are_not_trusted) {
                   {"listener.name.proxied.ssl.keystore.type=PEM",
                    "listener.name.proxied.ssl.keystore.location=" + (folder / "both.pem").string()});
     server.start();
-    const audit::KafkaProperties plain{{"bootstrap.servers", "127.0.0.1:" + std::to_string(server.port())}};
-    audit::create_topic(plain, "safe", 1);
+    const brokers::KafkaProperties plain{{"bootstrap.servers", "127.0.0.1:" + std::to_string(server.port())}};
+    brokers::create_topic(plain, "safe", 1);
     auto settings = with_password(server, "SASL_SSL");
     settings.set("topic", "safe");
-    EXPECT_THROW(sinks::make_sink(settings)->check(), Error) << "nobody vouches for the certificate";
+    EXPECT_THROW(brokers::make_sink(settings)->check(), Error) << "nobody vouches for the certificate";
     settings.set("properties.ssl.ca.location", certificate.cert.string());
     Message message;
     message.message_id = "m";
     message.destination = "safe";
     message.body = "x";
-    const auto sink = sinks::make_sink(settings);
+    const auto sink = brokers::make_sink(settings);
     EXPECT_NO_THROW(sink->check());
     Driver driver(*sink);
     driver.give({message});
     driver.run();
-    EXPECT_EQ(audit::read_topic(plain, "safe").size(), 1U);
+    EXPECT_EQ(brokers::read_topic(plain, "safe").size(), 1U);
     settings.set("properties.sasl.password", "wrong");
-    EXPECT_THROW(sinks::make_sink(settings)->check(), Error);
+    EXPECT_THROW(brokers::make_sink(settings)->check(), Error);
 }
 
 // A user who may write nowhere gets no producer id, and from then on the library refuses everything.
@@ -311,9 +311,9 @@ TEST_F(KafkaSink, a_fatal_error_of_the_library_is_named_and_overcome_once_its_ca
                    "super.users=User:ANONYMOUS"});
     server.start();
     const std::string direct = "127.0.0.1:" + std::to_string(server.port());
-    audit::create_topic({{"bootstrap.servers", direct}}, "guarded", 1);
+    brokers::create_topic({{"bootstrap.servers", direct}}, "guarded", 1);
     grant(direct, "User:relay", RD_KAFKA_ACL_OPERATION_DESCRIBE);
-    const auto sink = sinks::make_sink(with_password(server, "SASL_PLAINTEXT"));
+    const auto sink = brokers::make_sink(with_password(server, "SASL_PLAINTEXT"));
     const std::array<std::string, 4> keys{"k0", "k1", "k2", "k3"};
     std::vector<Message> messages(200);
     for (std::size_t i = 0; i < messages.size(); ++i) {
@@ -331,7 +331,7 @@ TEST_F(KafkaSink, a_fatal_error_of_the_library_is_named_and_overcome_once_its_ca
     grant(direct, "User:relay", RD_KAFKA_ACL_OPERATION_WRITE);
     driver.run();
     EXPECT_EQ(driver.delivered(), messages.size());
-    EXPECT_EQ(audit::read_topic({{"bootstrap.servers", direct}}, "guarded").size(), messages.size());
+    EXPECT_EQ(brokers::read_topic({{"bootstrap.servers", direct}}, "guarded").size(), messages.size());
     EXPECT_EQ(sink->trouble(), "");
 }
 
@@ -345,7 +345,7 @@ TEST(KafkaSinkOnAMock, a_produce_error_that_the_library_does_not_retry_lets_noth
             settings.set("type", "kafka");
             settings.set("brokers", cluster.address());
             settings.set("properties.batch.num.messages", std::int64_t{1});  // a request for each
-            const auto sink = sinks::make_sink(settings);
+            const auto sink = brokers::make_sink(settings);
             cluster.refuse_next_produce(code, 3);
             auto messages = of_one_key(6, "t");
             Driver driver(*sink);
@@ -357,7 +357,7 @@ TEST(KafkaSinkOnAMock, a_produce_error_that_the_library_does_not_retry_lets_noth
             EXPECT_NO_THROW(driver.run()) << code;
             EXPECT_GT(driver.retries(), 0U) << code;
             EXPECT_EQ(driver.delivered(), 6U) << code;
-            expect_in_order(audit::read_topic({{"bootstrap.servers", cluster.address()}}, "t"), 6);
+            expect_in_order(brokers::read_topic({{"bootstrap.servers", cluster.address()}}, "t"), 6);
         }
 }
 
@@ -366,7 +366,7 @@ TEST_F(KafkaSink, an_error_for_good_in_the_middle_of_a_keys_messages_lets_none_o
     const std::string broker = fixture_->direct().at("bootstrap.servers");
     auto settings = fixture_->settings({});
     settings.set("properties.batch.num.messages", std::int64_t{3});  // many requests under way
-    const auto sink = sinks::make_sink(settings);
+    const auto sink = brokers::make_sink(settings);
     constexpr std::size_t count = 3000;
     Driver driver(*sink);
     driver.give(of_one_key(count, topic));
@@ -386,7 +386,7 @@ TEST_F(KafkaSink, an_error_for_good_in_the_middle_of_a_keys_messages_lets_none_o
 TEST_F(KafkaSink, trouble_says_why_nothing_arrives) {
     auto settings = fixture_->settings({});
     settings.set("brokers", "127.0.0.1:" + std::to_string(find_free_port()));
-    const auto sink = sinks::make_sink(settings);
+    const auto sink = brokers::make_sink(settings);
     Message message;
     message.message_id = "m";
     message.destination = "t";

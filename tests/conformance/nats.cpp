@@ -1,9 +1,9 @@
 #include <gtest/gtest.h>
 
-#include "audit/nats_client.hpp"
+#include "brokers/nats/audit_client.hpp"
+#include "brokers/registry.hpp"
 #include "conformance/driver.hpp"
 #include "conformance/sink_conformance.hpp"
-#include "sinks/registry.hpp"
 #include "support/broker.hpp"
 #include "support/certificate.hpp"
 
@@ -11,7 +11,7 @@ namespace baton::test {
 
 namespace {
 
-using audit::NatsClient;
+using brokers::NatsClient;
 
 class NatsFixture : public SinkFixture {
   public:
@@ -60,7 +60,7 @@ class NatsFixture : public SinkFixture {
 
 // Send one message alone until it is shut out, and return why.
 std::string shut_out(const relay::Settings& settings, Message message) {
-    const auto sink = sinks::make_sink(settings);
+    const auto sink = brokers::make_sink(settings);
     Driver driver(*sink);
     driver.give({std::move(message)});
     driver.run_until([&] { return driver.shut() >= 2; });
@@ -69,7 +69,7 @@ std::string shut_out(const relay::Settings& settings, Message message) {
 
 // Send one message alone and return why it was rejected.
 std::string rejection_of(const relay::Settings& settings, Message message) {
-    const auto sink = sinks::make_sink(settings);
+    const auto sink = brokers::make_sink(settings);
     Driver driver(*sink);
     driver.give({std::move(message)});
     driver.run();
@@ -101,7 +101,7 @@ TEST(NatsSink, what_the_server_finds_too_large_is_rejected) {
 
 TEST(NatsSink, the_servers_limit_is_the_sinks_once_it_is_connected) {
     NatsFixture fixture;
-    const auto sink = sinks::make_sink(fixture.settings({}));
+    const auto sink = brokers::make_sink(fixture.settings({}));
     EXPECT_EQ(sink->traits().max_message_bytes, 0U);
     sink->check();
     EXPECT_EQ(sink->traits().max_message_bytes, 3U << 20);
@@ -146,7 +146,7 @@ TEST(NatsSink, a_subject_that_the_user_may_not_publish_to_is_shut_in_the_servers
     const auto words = shut_out(settings, make_message("secret.events"));
     EXPECT_NE(words.find("ermissions"), std::string::npos) << words;
     settings.set("password", "wrong");
-    EXPECT_THROW(sinks::make_sink(settings)->check(), Error);
+    EXPECT_THROW(brokers::make_sink(settings)->check(), Error);
     EXPECT_NE(shut_out(settings, make_message("open.events")).find("uthorization"), std::string::npos);
 }
 
@@ -162,14 +162,14 @@ TEST(NatsSink, tls_and_a_token_are_spoken_and_strangers_are_not_trusted) {
     settings.set("url", "tls://localhost:" + std::to_string(server.port()));
     settings.set("token", "secret");
     settings.set("connect_timeout", "3s");
-    EXPECT_THROW(sinks::make_sink(settings)->check(), Error) << "nobody vouches for the certificate";
+    EXPECT_THROW(brokers::make_sink(settings)->check(), Error) << "nobody vouches for the certificate";
     settings.set("tls_ca", certificate.cert.string());
     NatsClient(settings).add_stream("SAFE", "safe.events");
-    EXPECT_NO_THROW(sinks::make_sink(settings)->check());
+    EXPECT_NO_THROW(brokers::make_sink(settings)->check());
     EXPECT_EQ(rejection_of(settings, make_message("safe.events")), "");
     EXPECT_EQ(NatsClient(settings).read("SAFE").size(), 1U);
     settings.set("token", "wrong");
-    EXPECT_THROW(sinks::make_sink(settings)->check(), Error);
+    EXPECT_THROW(brokers::make_sink(settings)->check(), Error);
 }
 
 TEST(NatsSink, a_stream_is_created_when_the_settings_say_so) {
@@ -178,9 +178,9 @@ TEST(NatsSink, a_stream_is_created_when_the_settings_say_so) {
     settings.set("stream", "MADE");
     settings.set("subject", "made.{event_type}");
     settings.set("create_stream", true);
-    EXPECT_THROW(sinks::make_sink(settings), relay::SettingsError);
+    EXPECT_THROW(brokers::make_sink(settings), relay::SettingsError);
     settings.set("stream_subjects", std::vector<std::string>{"made.*"});
-    sinks::make_sink(settings)->check();
+    brokers::make_sink(settings)->check();
     EXPECT_EQ(rejection_of(settings, make_message("made.order")), "");
     EXPECT_EQ(fixture.read_all("MADE.x").size(), 1U);
 }
@@ -189,7 +189,7 @@ TEST(NatsSink, a_check_finds_a_stream_that_is_missing) {
     NatsFixture fixture;
     auto settings = fixture.settings({});
     settings.set("subject", "not.there");
-    EXPECT_THROW(sinks::make_sink(settings)->check(), Error);
+    EXPECT_THROW(brokers::make_sink(settings)->check(), Error);
 }
 
 }  // namespace

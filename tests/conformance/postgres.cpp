@@ -2,11 +2,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "brokers/registry.hpp"
 #include "conformance/driver.hpp"
 #include "conformance/sink_conformance.hpp"
-#include "sinks/encoding.hpp"
-#include "sinks/registry.hpp"
 #include "support/cluster.hpp"
+#include "wire/encoding.hpp"
 
 namespace baton::test {
 
@@ -44,7 +44,7 @@ class PostgresFixture : public SinkFixture {
             Received& message = messages.emplace_back();
             message.id = rows.text(row, 0);
             message.body = rows.is_null(row, 1)
-                               ? sinks::base64_decode(without_breaks(rows.text(row, 2))).value()
+                               ? wire::base64_decode(without_breaks(rows.text(row, 2))).value()
                                : rows.text(row, 1);
             message.headers = json::parse(rows.view(row, 3)).get<std::map<std::string, std::string>>();
             message.key = message.headers["partition-key"];
@@ -111,7 +111,7 @@ class PostgresSink : public testing::Test {
 };
 
 TEST_F(PostgresSink, an_inbox_that_is_not_there_is_shut_in_the_servers_words) {
-    const auto sink = sinks::make_sink(fixture_->settings("nowhere"));
+    const auto sink = brokers::make_sink(fixture_->settings("nowhere"));
     EXPECT_THROW(sink->check(), Error);
     Message message;
     message.message_id = "m";
@@ -138,7 +138,7 @@ TEST_F(PostgresSink, what_the_event_knows_of_itself_reaches_the_inbox) {
     message.body = R"({"n":1})";
     message.content_type = "application/json";
     message.event = &event;
-    const auto sink = sinks::make_sink(fixture_->settings(inbox));
+    const auto sink = brokers::make_sink(fixture_->settings(inbox));
     Driver driver(*sink);
     driver.give({message});
     driver.run();
@@ -169,7 +169,7 @@ TEST_F(PostgresSink, what_an_inbox_with_tenants_cannot_take_from_a_broker_is_kep
         messages[i].content_type = "application/json";
         messages[i].event = &events[i];
     }
-    const auto sink = sinks::make_sink(fixture_->settings("of_tenants"));
+    const auto sink = brokers::make_sink(fixture_->settings("of_tenants"));
     Driver driver(*sink);
     driver.give({messages.begin(), messages.end()});
     driver.run();
@@ -195,7 +195,7 @@ TEST_F(PostgresSink, inboxes_that_are_switched_off_are_waited_for) {
     message.message_id = "m";
     message.destination = inbox;
     message.body = "{}";
-    const auto sink = sinks::make_sink(fixture_->settings(inbox));
+    const auto sink = brokers::make_sink(fixture_->settings(inbox));
     Driver driver(*sink);
     driver.give({message});
     driver.run_until([&] { return driver.retries() >= 3; });
@@ -227,7 +227,7 @@ TEST_F(PostgresSink, what_a_broker_sends_and_no_inbox_takes_is_a_dead_letter_and
     events[5].event_type = noise;
     events[5].aggregate_id = noise;
     for (int delivery = 0; delivery < 2; ++delivery) {  // a redelivery is a duplicate
-        const auto sink = sinks::make_sink(fixture_->settings(inbox));
+        const auto sink = brokers::make_sink(fixture_->settings(inbox));
         Driver driver(*sink);
         driver.give(messages);
         driver.run();

@@ -1,9 +1,9 @@
 // The rabbitmq sink on a real rabbitmq-server.
 
-#include "audit/rabbitmq_client.hpp"
+#include "brokers/rabbitmq/audit_client.hpp"
+#include "brokers/registry.hpp"
 #include "conformance/driver.hpp"
 #include "conformance/sink_conformance.hpp"
-#include "sinks/registry.hpp"
 #include "support/certificate.hpp"
 #include "support/cluster.hpp"
 
@@ -13,7 +13,7 @@ namespace {
 
 using relay::Verdict;
 
-using audit::RabbitClient;
+using brokers::RabbitClient;
 
 std::string address_of(int port) {
     return "amqp://guest:guest@127.0.0.1:" + std::to_string(port) + "/";
@@ -111,7 +111,7 @@ class RabbitSinkTest : public testing::Test {
     }
     // Send and wait until every message is reported.
     std::map<std::uint64_t, relay::Delivery> deliver(const std::vector<Message>& messages) {
-        const auto sink = sinks::make_sink(settings_);
+        const auto sink = brokers::make_sink(settings_);
         std::vector<relay::Delivery> deliveries;
         sink->send(messages);
         wait_until("every message is reported", [&] {
@@ -189,13 +189,13 @@ TEST_F(RabbitSinkTest, an_exchange_routes_by_key) {
     EXPECT_EQ(fate.at(1).verdict, Verdict::delivered) << fate.at(1).error;
     EXPECT_EQ(fate.at(2).verdict, Verdict::shut);
     EXPECT_EQ(client().read_all("paid").size(), 1U);
-    EXPECT_NO_THROW(sinks::make_sink(settings_)->check());
+    EXPECT_NO_THROW(brokers::make_sink(settings_)->check());
 }
 
 TEST_F(RabbitSinkTest, an_unknown_exchange_is_found_by_check_and_is_shut_for_every_message) {
     settings_.set("exchange", "nowhere");
     try {
-        sinks::make_sink(settings_)->check();
+        brokers::make_sink(settings_)->check();
         FAIL() << "check() found an exchange that is not there";
     } catch (const Error& error) {
         EXPECT_NE(std::string(error.what()).find("NOT_FOUND"), std::string::npos) << error.what();
@@ -212,7 +212,7 @@ TEST_F(RabbitSinkTest, a_wrong_password_is_waited_for_in_the_brokers_words) {
         EXPECT_EQ(delivery.verdict, Verdict::shut);
         EXPECT_NE(delivery.error.find("ACCESS_REFUSED"), std::string::npos) << delivery.error;
     }
-    EXPECT_THROW(sinks::make_sink(settings_)->check(), Error);
+    EXPECT_THROW(brokers::make_sink(settings_)->check(), Error);
 }
 
 TEST_F(RabbitSinkTest, what_does_not_fit_the_protocol_is_rejected_before_it_is_sent) {
@@ -231,7 +231,7 @@ TEST_F(RabbitSinkTest, a_broker_without_memory_is_waited_for) {
     client().declare_queue("patient");
     ASSERT_EQ(server_->control({"set_vm_memory_high_watermark", "0.00001"}).exit_code, 0);
     settings_.set("confirm_timeout", "1s");
-    const auto sink = sinks::make_sink(settings_);
+    const auto sink = brokers::make_sink(settings_);
     const auto sent = messages(2, "patient");
     sink->send(sent);
     std::vector<relay::Delivery> deliveries;
@@ -256,7 +256,7 @@ TEST_F(RabbitSinkTest, tls_is_spoken_and_a_stranger_is_not_trusted) {
         EXPECT_NE(delivery.error.find("cert verification failed"), std::string::npos) << delivery.error;
     }
     settings_.set("tls_ca", certificate_.cert.string());
-    EXPECT_NO_THROW(sinks::make_sink(settings_)->check());
+    EXPECT_NO_THROW(brokers::make_sink(settings_)->check());
     const std::string body(90'000, 'x');
     auto large = messages(40, "safe");
     for (auto& message : large) message.body = body;

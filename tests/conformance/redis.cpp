@@ -1,9 +1,9 @@
 // The redis sink on a real redis-server.
 
-#include "audit/redis_client.hpp"
+#include "brokers/redis/audit_client.hpp"
+#include "brokers/registry.hpp"
 #include "conformance/driver.hpp"
 #include "conformance/sink_conformance.hpp"
-#include "sinks/registry.hpp"
 #include "support/certificate.hpp"
 #include "support/cluster.hpp"
 
@@ -11,7 +11,7 @@ namespace baton::test {
 
 namespace {
 
-using audit::RedisClient;
+using brokers::RedisClient;
 
 class RedisFixture final : public SinkFixture {
   public:
@@ -75,7 +75,7 @@ class RedisSinkTest : public testing::Test {
     std::string url(const std::string& login = "") const {
         return "redis://" + login + "127.0.0.1:" + std::to_string(server_.port());
     }
-    std::unique_ptr<relay::Sink> make() const { return sinks::make_sink(settings_); }
+    std::unique_ptr<relay::Sink> make() const { return brokers::make_sink(settings_); }
     static std::vector<Message> messages(std::size_t count, const std::string& stream,
                                          std::string_view body = "{}") {
         std::vector<Message> made(count);

@@ -4,9 +4,9 @@
 #include <memory>
 #include <set>
 
+#include "brokers/registry.hpp"
 #include "conformance/driver.hpp"
 #include "conformance/sink_fixture.hpp"
-#include "sinks/registry.hpp"
 
 namespace baton::test::conformance {
 
@@ -61,7 +61,7 @@ class Load {
 };
 
 std::unique_ptr<relay::Sink> make(SinkFixture& fixture, const std::string& destination) {
-    return sinks::make_sink(fixture.settings(destination));
+    return brokers::make_sink(fixture.settings(destination));
 }
 
 // Compare one message with what came of it.
@@ -425,7 +425,7 @@ void a_wrong_login_is_waited_for_and_rejects_nothing(SinkFixture& fixture) {
     if (!settings) GTEST_SKIP() << "this server asks for no login";
     Load load(destination);
     load.add_keyed(24);
-    const auto sink = sinks::make_sink(*settings);
+    const auto sink = brokers::make_sink(*settings);
     Driver driver(*sink);
     driver.give(load.copy());
     driver.run_until([&] { return driver.retries() >= 100; });

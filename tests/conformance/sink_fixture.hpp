@@ -7,14 +7,14 @@
 #include <string_view>
 #include <vector>
 
-#include "audit/received.hpp"
+#include "brokers/received.hpp"
 #include "event/event.hpp"
 #include "relay/settings.hpp"
 #include "support/proxy.hpp"
 
 namespace baton::test {
 
-using audit::Received;
+using brokers::Received;
 
 class SinkFixture {
   public:

@@ -5,12 +5,12 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/pipeline_parts.hpp"
+#include "assembly/pipeline_parts.hpp"
+#include "brokers/broker.hpp"
+#include "brokers/registry.hpp"
 #include "conformance/driver.hpp"
 #include "conformance/way_in.hpp"
 #include "relay/transform.hpp"
-#include "sinks/registry.hpp"
-#include "sources/registry.hpp"
 #include "support/program.hpp"
 
 namespace baton::test::conformance {
@@ -82,7 +82,7 @@ void what_was_committed_and_not_acknowledged_comes_again_as_a_duplicate(SourceFi
     way.add_keyed(100);
     way.publish();
     const auto settings = way.settings();
-    const auto source = sources::make_source(settings.below("source"), {"in", "one"});
+    const auto source = brokers::make_source(settings.below("source"), {"in", "one"});
     {
         // A relay that dies after its sink has committed and before it can settle.
         const auto feed = source->open();
@@ -95,8 +95,9 @@ void what_was_committed_and_not_acknowledged_comes_again_as_a_duplicate(SourceFi
             }
             return read >= fixture.readable(way.sent());
         });
-        const auto sink = sinks::make_sink(settings.below("sink"));
-        relay::Transform transform(settings.below("sink"), settings.below("filter"));
+        const auto sink = brokers::make_sink(settings.below("sink"));
+        relay::Transform transform(settings.below("sink"), settings.below("filter"),
+                                   brokers::form_of(settings.below("sink")));
         Messages messages;
         std::deque<std::string> storage;
         for (const auto& batch : batches)
@@ -323,23 +324,23 @@ void an_inbox_that_is_missing_is_waited_for(SourceFixture& fixture, Cluster& clu
 
 void check_tells_a_reachable_broker_from_one_that_is_not(SourceFixture& fixture, Cluster& cluster) {
     WayIn way(fixture, cluster);
-    const cli::RelayIdentity identity{way.database(), "one"};
-    EXPECT_NO_THROW(cli::check_source(way.settings(), identity));
-    EXPECT_NO_THROW(cli::check_sink(way.settings()));
+    const assembly::RelayIdentity identity{way.database(), "one"};
+    EXPECT_NO_THROW(assembly::check_source(way.settings(), identity));
+    EXPECT_NO_THROW(assembly::check_sink(way.settings()));
     if (fixture.knows_missing_places()) {
         auto settings = way.settings();
         for (const auto& [key, value] : fixture.source("not-there", "one"))
             settings.set("source." + key, value);
-        EXPECT_THROW(cli::check_source(settings, identity), Error);
+        EXPECT_THROW(assembly::check_source(settings, identity), Error);
     }
     if (fixture.knows_unreachable()) {
         fixture.proxy().refuse();
-        EXPECT_THROW(cli::check_source(way.settings(), identity), Error);
+        EXPECT_THROW(assembly::check_source(way.settings(), identity), Error);
         fixture.proxy().heal();
     }
     auto settings = way.settings();
     settings.set("source.no_such_setting", "1");
-    EXPECT_THROW(cli::make_parts(settings, identity), relay::SettingsError);
+    EXPECT_THROW(assembly::make_parts(settings, identity), relay::SettingsError);
 }
 
 }  // namespace baton::test::conformance

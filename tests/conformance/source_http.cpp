@@ -7,14 +7,14 @@
 #include <nlohmann/json.hpp>
 
 #include "base/process.hpp"
+#include "brokers/http/webhook_signature.hpp"
+#include "brokers/registry.hpp"
 #include "conformance/source_conformance.hpp"
 #include "conformance/way_in.hpp"
-#include "sinks/encoding.hpp"
-#include "sinks/webhook_signature.hpp"
-#include "sources/registry.hpp"
 #include "support/certificate.hpp"
 #include "support/program.hpp"
 #include "support/webhook_receiver.hpp"
+#include "wire/encoding.hpp"
 
 namespace baton::test {
 
@@ -24,7 +24,7 @@ using namespace std::chrono_literals;
 using namespace std::string_literals;
 using nlohmann::json;
 
-const std::string secret = "whsec_" + sinks::base64_encode(std::string(32, 's'));
+const std::string secret = "whsec_" + wire::base64_encode(std::string(32, 's'));
 
 // Sends what it was given until it is taken, several at a time.
 class Sender {
@@ -181,7 +181,7 @@ class WebhookSource : public testing::Test {
     ~WebhookSource() override { stop(); }
 
     void start() {
-        source_ = sources::make_source(settings_, {"in", "one"});
+        source_ = brokers::make_source(settings_, {"in", "one"});
         feed_ = source_->open();
         reader_ = std::thread([this] {
             while (!ended_) {
@@ -231,7 +231,7 @@ class WebhookSource : public testing::Test {
         last_payload_ = event.payload.value_or("");
     }
 
-    std::shared_ptr<const sources::BrokerSource> source_;
+    std::shared_ptr<const brokers::BrokerSource> source_;
     std::unique_ptr<relay::Feed> feed_;
     std::thread reader_;
     std::atomic<bool> ended_{false};
@@ -261,7 +261,7 @@ httplib::Headers signed_headers(const std::string& id, const std::string& body, 
     const std::string text = std::to_string(time);
     return {{"webhook-id", id},
             {"webhook-timestamp", text},
-            {"webhook-signature", "v1,AAAA " + sinks::WebhookSigner({by}).sign(id, text, body)}};
+            {"webhook-signature", "v1,AAAA " + brokers::WebhookSigner({by}).sign(id, text, body)}};
 }
 
 }  // namespace
@@ -275,7 +275,7 @@ TEST_F(WebhookSource, a_standard_webhooks_signature_must_hold) {
     EXPECT_EQ(post(signed_headers("msg_3", "{}", now - 400), "{}"), 401) << "too old";
     EXPECT_EQ(post(signed_headers("msg_4", "{}", now + 400), "{}"), 401) << "from the future";
     EXPECT_EQ(
-        post(signed_headers("msg_5", "{}", now, "whsec_" + sinks::base64_encode(std::string(32, 't'))), "{}"),
+        post(signed_headers("msg_5", "{}", now, "whsec_" + wire::base64_encode(std::string(32, 't'))), "{}"),
         401)
         << "another secret";
     auto other_id = signed_headers("msg_6", "{}", now);
@@ -295,7 +295,7 @@ TEST_F(WebhookSource, a_plain_hmac_must_hold_in_hex_or_base64) {
     settings_.set("hmac_secret", "it's a secret");
     settings_.set("hmac_header", "X-Signature");
     start();
-    const std::string digest = sinks::hmac_sha256("it's a secret", "{}");
+    const std::string digest = wire::hmac_sha256("it's a secret", "{}");
     const auto with = [&](const std::string& value, const std::string& id) {
         return post({{"X-Signature", value},
                      {"Idempotency-Key", id},
@@ -303,10 +303,10 @@ TEST_F(WebhookSource, a_plain_hmac_must_hold_in_hex_or_base64) {
                      {"Colour", "red"}},
                     "{}");
     };
-    EXPECT_EQ(with(sinks::to_hex(digest), "a"), 204);
-    EXPECT_EQ(with("sha256=" + sinks::to_hex(digest), "b"), 204);
-    EXPECT_EQ(with(sinks::base64_encode(digest), "c"), 204);
-    EXPECT_EQ(with(sinks::to_hex(sinks::hmac_sha256("it's another", "{}")), "d"), 401);
+    EXPECT_EQ(with(wire::to_hex(digest), "a"), 204);
+    EXPECT_EQ(with("sha256=" + wire::to_hex(digest), "b"), 204);
+    EXPECT_EQ(with(wire::base64_encode(digest), "c"), 204);
+    EXPECT_EQ(with(wire::to_hex(wire::hmac_sha256("it's another", "{}")), "d"), 401);
     EXPECT_EQ(with("", "e"), 401);
     EXPECT_EQ(ids(), (std::vector<std::string>{"a", "b", "c"}));
     const auto headers = json::parse(last_headers_);
@@ -412,9 +412,9 @@ TEST_F(WebhookSource, settings_that_cannot_work_are_refused) {
         auto settings = settings_;
         settings.set("token", "t");
         settings.set(key, value);
-        EXPECT_THROW(sources::make_source(settings, {"in", "one"}), relay::SettingsError) << key;
+        EXPECT_THROW(brokers::make_source(settings, {"in", "one"}), relay::SettingsError) << key;
     };
-    EXPECT_THROW(sources::make_source(settings_, {"in", "one"}), relay::SettingsError) << "whoever comes";
+    EXPECT_THROW(brokers::make_source(settings_, {"in", "one"}), relay::SettingsError) << "whoever comes";
     refused("listen", "8080");
     refused("listen", "localhost:x");
     refused("path", "hooks");

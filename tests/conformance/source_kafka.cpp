@@ -2,7 +2,7 @@
 
 #include <librdkafka/rdkafka.h>
 
-#include "audit/kafka_client.hpp"
+#include "brokers/kafka/audit_client.hpp"
 #include "conformance/source_conformance.hpp"
 #include "conformance/way_in.hpp"
 
@@ -21,7 +21,7 @@ class KafkaFixture : public SourceFixture {
     }
     std::string make_place() override {
         const std::string topic = "topic-" + std::to_string(++count_);
-        audit::create_topic({{"bootstrap.servers", direct()}}, topic, 3);
+        brokers::create_topic({{"bootstrap.servers", direct()}}, topic, 3);
         return topic;
     }
     Table source(const std::string& place, const std::string&) override {
@@ -39,7 +39,7 @@ class KafkaFixture : public SourceFixture {
                 {"properties.message.max.bytes", std::int64_t{2'500'000}}};
     }
     std::size_t held(const std::string& place) override {
-        return audit::kafka_lag({{"bootstrap.servers", direct()}}, place, "in");
+        return brokers::kafka_lag({{"bootstrap.servers", direct()}}, place, "in");
     }
     void kill_broker() override { server_.kill_hard(); }
     void start_broker() override { server_.start(); }
@@ -91,8 +91,8 @@ TEST_F(KafkaSource, partitions_that_move_one_by_one_lose_nothing) {
 
 TEST_F(KafkaSource, a_message_without_an_id_is_known_by_its_place_and_a_tombstone_has_no_payload) {
     WayIn way(*fixture_, *cluster_);
-    audit::produce_bare({{"bootstrap.servers", fixture_->direct()}}, way.place(), 1, "k", "plain");
-    audit::produce_bare({{"bootstrap.servers", fixture_->direct()}}, way.place(), 1, "k", nullptr);
+    brokers::produce_bare({{"bootstrap.servers", fixture_->direct()}}, way.place(), 1, "k", "plain");
+    brokers::produce_bare({{"bootstrap.servers", fixture_->direct()}}, way.place(), 1, "k", nullptr);
     const auto pipeline = way.start();
     way.wait_for(2);
     pipeline->request_stop();
@@ -109,14 +109,14 @@ TEST_F(KafkaSource, a_message_without_an_id_is_known_by_its_place_and_a_tombston
 TEST_F(KafkaSource, a_new_group_may_begin_at_the_end_and_goes_on_from_its_offset) {
     WayIn way(*fixture_, *cluster_);
     for (int i = 0; i < 3; ++i)
-        audit::produce_bare({{"bootstrap.servers", fixture_->direct()}}, way.place(), i, "old", "old");
+        brokers::produce_bare({{"bootstrap.servers", fixture_->direct()}}, way.place(), i, "old", "old");
     {
         const auto pipeline = way.start("one", {{"source.start", "latest"}});
         // It begins where the end is once it has its partitions; new messages show when that is.
         wait_until("new messages come", [&] {
             for (int i = 0; i < 3; ++i)
-                audit::produce_bare({{"bootstrap.servers", fixture_->direct()}}, way.place(), i, "new",
-                                    "new");
+                brokers::produce_bare({{"bootstrap.servers", fixture_->direct()}}, way.place(), i, "new",
+                                      "new");
             std::set<std::string> places;
             for (const auto& it : way.arrived()) places.insert(it.id.substr(0, it.id.rfind('/')));
             return places.size() == 3;
@@ -124,7 +124,7 @@ TEST_F(KafkaSource, a_new_group_may_begin_at_the_end_and_goes_on_from_its_offset
         pipeline->request_stop();
         pipeline->join();
     }
-    audit::produce_bare({{"bootstrap.servers", fixture_->direct()}}, way.place(), 0, "next", "next");
+    brokers::produce_bare({{"bootstrap.servers", fixture_->direct()}}, way.place(), 0, "next", "next");
     const auto pipeline = way.start("one", {{"source.start", "latest"}});
     wait_until("what came meanwhile is there", [&] {
         const auto all = way.arrived();

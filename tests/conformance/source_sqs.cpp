@@ -3,9 +3,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "brokers/registry.hpp"
 #include "conformance/source_conformance.hpp"
 #include "conformance/way_in.hpp"
-#include "sources/registry.hpp"
 #include "support/elasticmq.hpp"
 
 namespace baton::test {
@@ -99,7 +99,7 @@ TEST_F(StandardSource, a_slow_message_stays_invisible_to_others) {
     WayIn way(*fixture_, *cluster_);
     way.add_keyed(25);
     way.publish();
-    const auto source = sources::make_source(way.settings().below("source"), {"in", "one"});
+    const auto source = brokers::make_source(way.settings().below("source"), {"in", "one"});
     const auto slow = source->open();
     std::vector<relay::BatchPtr> batches;
     std::size_t read = 0;
@@ -130,7 +130,7 @@ TEST_F(StandardSource, a_reader_that_leaves_gives_back_at_once) {
     way.publish();
     auto settings = way.settings();
     settings.set("source.visibility", "10h");
-    const auto source = sources::make_source(settings.below("source"), {"in", "one"});
+    const auto source = brokers::make_source(settings.below("source"), {"in", "one"});
     {
         const auto first = source->open();
         wait_until("something is read", [&] { return first->read(100ms) != nullptr; });
@@ -172,7 +172,7 @@ TEST_F(StandardSource, settings_that_cannot_work_are_refused) {
         relay::Settings settings("source");
         for (const auto& [name, given] : fixture_->source("q", "one")) settings.set(name, given);
         settings.set(key, value);
-        EXPECT_THROW(sources::make_source(settings, {"in", "one"}), relay::SettingsError) << key;
+        EXPECT_THROW(brokers::make_source(settings, {"in", "one"}), relay::SettingsError) << key;
     };
     refused("queue", "name-without-account");
     refused("queue", "http://127.0.0.1/1/{topic}");

@@ -3,22 +3,22 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "audit/destination.hpp"
-#include "audit/sqs_client.hpp"
+#include "brokers/audit_place.hpp"
+#include "brokers/registry.hpp"
+#include "brokers/sqs/audit_client.hpp"
+#include "brokers/sqs/entry.hpp"
 #include "conformance/driver.hpp"
 #include "conformance/sink_conformance.hpp"
-#include "sinks/encoding.hpp"
-#include "sinks/registry.hpp"
-#include "sinks/sqs_entry.hpp"
 #include "support/cluster.hpp"
 #include "support/elasticmq.hpp"
 #include "support/webhook_receiver.hpp"
+#include "wire/encoding.hpp"
 
 namespace baton::test {
 
 namespace {
 
-using audit::SqsClient;
+using brokers::SqsClient;
 using nlohmann::json;
 using relay::Verdict;
 
@@ -110,7 +110,7 @@ std::vector<Message> messages(std::size_t count) {
 
 std::map<std::uint64_t, relay::Delivery> deliver(const relay::Settings& settings,
                                                  const std::vector<Message>& messages) {
-    const auto sink = sinks::make_sink(settings);
+    const auto sink = brokers::make_sink(settings);
     std::vector<relay::Delivery> deliveries;
     sink->send(messages);
     wait_until("every message is reported", [&] {
@@ -137,7 +137,7 @@ TEST(SqsOnElasticMq, an_audit_waits_for_messages_that_the_queue_hides) {
     settings.set("type", "sqs");
     settings.set("endpoint", "http://127.0.0.1:" + std::to_string(server->port()));
     settings.set("region", "elasticmq");
-    const auto place = audit::make_destination({"hidden", settings, settings, {}});
+    const auto place = brokers::make_audit_place({"hidden", settings, settings, {}});
     place->create();
     const SqsClient client(server->port());
     const std::string url = server->queue_url("hidden");
@@ -317,16 +317,16 @@ std::string expected_signature(const WebhookRequest& request, const std::string&
     std::istringstream names(signed_headers);
     for (std::string name; std::getline(names, name, ';');)
         canonical += name + ":" + request.header(name) + "\n";
-    canonical += "\n" + signed_headers + "\n" + sinks::to_hex(sinks::sha256(request.body));
+    canonical += "\n" + signed_headers + "\n" + wire::to_hex(wire::sha256(request.body));
     const std::string time = request.header("x-amz-date");
     const std::string day = time.substr(0, 8);
     const std::string to_sign = "AWS4-HMAC-SHA256\n" + time + "\n" + day +
-                                "/eu-central-1/sqs/aws4_request\n" + sinks::to_hex(sinks::sha256(canonical));
+                                "/eu-central-1/sqs/aws4_request\n" + wire::to_hex(wire::sha256(canonical));
     std::string key = "AWS4" + secret;
     for (const auto& part :
          {day, std::string("eu-central-1"), std::string("sqs"), std::string("aws4_request"), to_sign})
-        key = sinks::hmac_sha256(key, part);
-    return sinks::to_hex(key);
+        key = wire::hmac_sha256(key, part);
+    return wire::to_hex(key);
 }
 
 TEST_F(SqsAnswers, requests_are_signed_as_aws_checks_them) {
@@ -358,7 +358,7 @@ TEST_F(SqsAnswers, settings_that_cannot_work_are_refused) {
     const auto refused = [&](const std::string& key, const relay::Settings::Value& value) {
         auto settings = settings_;
         settings.set(key, value);
-        EXPECT_THROW(sinks::make_sink(settings), relay::SettingsError) << key;
+        EXPECT_THROW(brokers::make_sink(settings), relay::SettingsError) << key;
     };
     refused("queue", "name-without-account");
     refused("queue", "https://{topic}/1/q");

@@ -4,17 +4,17 @@
 
 #include <cstdio>
 
-#include "audit/lines.hpp"
+#include "brokers/file/lines.hpp"
+#include "brokers/registry.hpp"
 #include "conformance/driver.hpp"
 #include "conformance/sink_conformance.hpp"
-#include "sinks/registry.hpp"
 #include "support/folder.hpp"
 
 namespace baton::test {
 
 namespace {
 
-using audit::read_lines;
+using brokers::read_lines;
 
 // Standard output leads into a file between settings() and read_all().
 class StdoutFixture : public SinkFixture {
@@ -58,7 +58,7 @@ TEST(StdoutSink, a_line_that_a_full_pipe_cut_is_finished_before_the_next) {
     ::close(ends[1]);
     relay::Settings settings("sink");
     settings.set("type", "stdout");
-    const auto sink = sinks::make_sink(settings);
+    const auto sink = brokers::make_sink(settings);
     const std::string body = '"' + std::string(3000, 'b') + '"';
     std::vector<Message> messages(60);
     for (std::size_t i = 0; i < messages.size(); ++i) {

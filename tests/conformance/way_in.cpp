@@ -5,9 +5,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "cli/pipeline_parts.hpp"
+#include "assembly/pipeline_parts.hpp"
+#include "brokers/registry.hpp"
 #include "conformance/driver.hpp"
-#include "sinks/registry.hpp"
 
 namespace baton::test {
 
@@ -65,7 +65,7 @@ void WayIn::add_keyed(std::size_t count, std::size_t padding) {
 void WayIn::publish() {
     relay::Settings settings("sink");
     for (const auto& [key, value] : fixture_.sink()) settings.set(key, value);
-    const auto sink = sinks::make_sink(settings);
+    const auto sink = brokers::make_sink(settings);
     Driver driver(*sink);
     driver.give({messages_.begin() + static_cast<std::ptrdiff_t>(published_), messages_.end()});
     driver.run();
@@ -96,7 +96,7 @@ relay::Settings WayIn::settings(const std::string& reader, const Table& more) co
 }
 
 std::unique_ptr<relay::Pipeline> WayIn::start(const std::string& reader, const Table& more) const {
-    auto parts = cli::make_parts(settings(reader, more), {database_, reader});
+    auto parts = assembly::make_parts(settings(reader, more), {database_, reader});
     parts.reconnect = {std::chrono::milliseconds(50), std::chrono::milliseconds(500)};
     auto pipeline = std::make_unique<relay::Pipeline>(std::move(parts));
     pipeline->start();

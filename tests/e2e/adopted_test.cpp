@@ -11,11 +11,11 @@
 #include <sstream>
 
 #include "adopted_layouts.hpp"
-#include "sources/adopted_reader.hpp"
-#include "sources/adopted_source.hpp"
 #include "support/cluster.hpp"
 #include "support/program.hpp"
 #include "support/webhook_receiver.hpp"
+#include "tables/adopted_reader.hpp"
+#include "tables/adopted_source.hpp"
 
 using namespace baton;
 using namespace baton::test;
@@ -147,14 +147,14 @@ std::vector<Layout> ordered_layouts() {
 // Let one relay claim rows and say nothing until another has them, then try to settle.
 void AdoptedRelay::be_silent_too_long(std::optional<bool> ordered) {
     table.insert(1, 10);
-    sources::AdoptedOptions options;
+    tables::AdoptedOptions options;
     options.ordered = ordered;
     options.conninfo = table.url;
     options.table = table.name();
     options.owner = "slow";
     options.lease = 1000ms;
-    sources::Held held;
-    const auto slow = sources::AdoptedSource::take(options, held);
+    tables::Held held;
+    const auto slow = tables::AdoptedSource::take(options, held);
     ASSERT_TRUE(slow);
     const auto lost = slow->read(1000ms);
     ASSERT_TRUE(lost);
@@ -162,9 +162,9 @@ void AdoptedRelay::be_silent_too_long(std::optional<bool> ordered) {
     EXPECT_TRUE(slow->may_send());
     options.owner = "quick";
     options.lease = 60s;
-    std::unique_ptr<sources::AdoptedSource> quick;
+    std::unique_ptr<tables::AdoptedSource> quick;
     wait_until("the quick one may work", [&] {
-        quick = sources::AdoptedSource::take(options, held);
+        quick = tables::AdoptedSource::take(options, held);
         return quick != nullptr;
     });
     std::vector<relay::BatchPtr> taken;
@@ -299,18 +299,18 @@ TEST_P(AdoptedRelay, nor_does_it_where_relays_share_the_table) {
 
 TEST_P(AdoptedRelay, a_relay_that_is_slow_and_alive_keeps_its_rows) {
     table.insert(1, 10);
-    sources::AdoptedOptions options;
+    tables::AdoptedOptions options;
     options.ordered = false;
     options.conninfo = table.url;
     options.table = table.name();
     options.owner = "slow";
     options.lease = 1000ms;
-    sources::Held held;
-    const auto slow = sources::AdoptedSource::take(options, held);
+    tables::Held held;
+    const auto slow = tables::AdoptedSource::take(options, held);
     const auto batch = slow->read(1000ms);
     ASSERT_TRUE(batch);
     options.owner = "quick";
-    const auto quick = sources::AdoptedSource::take(options, held);
+    const auto quick = tables::AdoptedSource::take(options, held);
     const auto until = std::chrono::steady_clock::now() + 3 * options.lease;
     wait_until("three leases have passed", [&] {
         slow->tend(1ms);
@@ -365,12 +365,12 @@ TEST_P(AdoptedRelay, check_looks_at_the_table_too) {
 TEST_P(OrderedTable, a_key_waits_for_its_failed_event_also_after_a_restart) {
     constexpr int next = 1 + Table::keys;  // of the same key
     table.insert(1, next);
-    sources::AdoptedOptions options;
+    tables::AdoptedOptions options;
     options.conninfo = table.url;
     options.table = table.name();
     options.owner = "one";
-    sources::Held held;
-    auto source = sources::AdoptedSource::take(options, held);
+    tables::Held held;
+    auto source = tables::AdoptedSource::take(options, held);
     ASSERT_TRUE(source);
     const auto batch = source->read(1000ms);
     ASSERT_EQ(batch->events.size(), static_cast<std::size_t>(next));
@@ -381,7 +381,7 @@ TEST_P(OrderedTable, a_key_waits_for_its_failed_event_also_after_a_restart) {
     source.reset();
     EXPECT_EQ(table.value(layout.done), std::to_string(next - 2));
     options.owner = "two";
-    source = sources::AdoptedSource::take(options, held);
+    source = tables::AdoptedSource::take(options, held);
     ASSERT_TRUE(source) << "the first has left";
     std::vector<int> attempts;
     wait_until("both have come", [&] {
@@ -457,24 +457,24 @@ TEST(AdoptedConsumers, members_take_turns) {
     Table table(layout("messages"));
     table.insert(1, 10);
     table.db.exec("update outbox_messages set processed_at = now()");
-    sources::ReaderOptions options;
+    tables::ReaderOptions options;
     options.conninfo = table.url;
     options.table = table.name();
     options.consumer = "mailer";
     options.batch = 4;
-    sources::Held held;
-    const auto one = sources::AdoptedReader::take(options, held);
+    tables::Held held;
+    const auto one = tables::AdoptedReader::take(options, held);
     ASSERT_TRUE(one);
-    EXPECT_FALSE(sources::AdoptedReader::take(options, held)) << "the other has the offset";
+    EXPECT_FALSE(tables::AdoptedReader::take(options, held)) << "the other has the offset";
     const auto batch = one->read(1000ms);
     ASSERT_TRUE(batch);
     EXPECT_EQ(batch->events.size(), 4U);
     one->settle(batch, 3, {});
     one->tend(1ms);
-    EXPECT_FALSE(sources::AdoptedReader::take(options, held)) << "and keeps it until its batch is done";
+    EXPECT_FALSE(tables::AdoptedReader::take(options, held)) << "and keeps it until its batch is done";
     one->settle(batch, 4, {});
     one->tend(1ms);
-    const auto other = sources::AdoptedReader::take(options, held);
+    const auto other = tables::AdoptedReader::take(options, held);
     ASSERT_TRUE(other);
     EXPECT_EQ(other->read(1000ms)->events.front().source_id, "5");
 }
@@ -490,8 +490,8 @@ TEST(AdoptedEvents, payloads_of_any_type_go_out_byte_by_byte) {
         "insert into blobs values (1, '\\x00ff0a22'), (2, ''), (3, null), (4, '\\x41');"
         "insert into texts values (1, '{\"a\":1 }'), (2, 'not \"json\"'), (3, ''), (4, null)");
     const auto read = [&url](const std::string& name) {
-        sources::Held held;
-        const auto source = sources::AdoptedSource::take({url, name, "reader"}, held);
+        tables::Held held;
+        const auto source = tables::AdoptedSource::take({url, name, "reader"}, held);
         std::vector<std::optional<std::string>> payloads;
         const auto batch = source->read(1000ms);
         for (const auto& event : batch->events)

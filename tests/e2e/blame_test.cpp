@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "cli/pipeline_parts.hpp"
+#include "assembly/pipeline_parts.hpp"
 #include "support/cluster.hpp"
 #include "support/folder.hpp"
 #include "support/webhook_receiver.hpp"
@@ -52,7 +52,7 @@ class Blaming : public testing::TestWithParam<Form> {
             {from, upto});
     }
     void start(const relay::Settings& made) {
-        pipeline = std::make_unique<relay::Pipeline>(cli::make_parts(made, {url, "relay"}));
+        pipeline = std::make_unique<relay::Pipeline>(assembly::make_parts(made, {url, "relay"}));
         pipeline->start();
     }
     void answer_all_with(int status) {

@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "base/file.hpp"
-#include "sinks/webhook_signature.hpp"
+#include "brokers/http/webhook_signature.hpp"
 #include "support/cluster.hpp"
 #include "support/program.hpp"
 
@@ -202,7 +202,7 @@ TEST_P(Examples, the_webhook_receiver_takes_what_is_signed_once) {
     const int port = std::stoi(output("webhook_receiver1").substr(said.size()));
     ::signal(SIGPIPE, SIG_IGN);  // it hangs up on a body that is too large
     httplib::Client client("127.0.0.1", port);
-    const sinks::WebhookSigner signer({secret});
+    const brokers::WebhookSigner signer({secret});
     const auto post = [&](const std::string& id, const std::string& body, const std::string& signed_body) {
         const std::string now = std::to_string(std::time(nullptr));
         const auto answer =

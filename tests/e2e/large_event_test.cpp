@@ -4,9 +4,9 @@
 
 #include <fstream>
 
-#include "cli/pipeline_parts.hpp"
-#include "sources/adopted_reader.hpp"
+#include "assembly/pipeline_parts.hpp"
 #include "support/cluster.hpp"
+#include "tables/adopted_reader.hpp"
 
 using namespace baton;
 using namespace baton::test;
@@ -46,7 +46,7 @@ class LargeEvents : public testing::TestWithParam<Form> {
         made.set("sink.type", std::string("null"));
         std::ofstream("/proc/self/clear_refs") << "5";  // forget the peak
         before = memory("VmRSS");
-        pipeline = std::make_unique<relay::Pipeline>(cli::make_parts(made, {url, "relay"}));
+        pipeline = std::make_unique<relay::Pipeline>(assembly::make_parts(made, {url, "relay"}));
         pipeline->start();
     }
     void wait_until_delivered(std::uint64_t count) {
@@ -108,7 +108,7 @@ TEST_P(LargeEvents, what_the_sink_does_not_take_is_not_loaded_either) {
     made.set("sink.type", std::string("kafka"));
     made.set("sink.brokers", std::string("127.0.0.1:1"));  // nobody is there, and nobody is asked
     made.set("sink.topic", std::string("t"));
-    pipeline = std::make_unique<relay::Pipeline>(cli::make_parts(made, {url, "relay"}));
+    pipeline = std::make_unique<relay::Pipeline>(assembly::make_parts(made, {url, "relay"}));
     pipeline->start();
     wait_until("it is dead", [&] { return admin.value("select count(*) from baton.dead_letters") == "1"; });
     EXPECT_NE(admin.value("select error from baton.dead_letters").find("1000000"), std::string::npos);
@@ -149,7 +149,7 @@ class LargeRows : public testing::TestWithParam<bool> {
         made.set("sink.type", std::string("null"));
         std::ofstream("/proc/self/clear_refs") << "5";  // forget the peak
         before = memory("VmRSS");
-        pipeline = std::make_unique<relay::Pipeline>(cli::make_parts(made, {url, "relay"}));
+        pipeline = std::make_unique<relay::Pipeline>(assembly::make_parts(made, {url, "relay"}));
         pipeline->start();
     }
     std::string count(const std::string& state) {
@@ -185,14 +185,14 @@ TEST_P(LargeRows, a_consumer_reads_as_far_as_there_is_room_and_nothing_of_one_ov
     insert(20'000, 4, "gone");
     insert(500'000, 1, "gone");
     insert(20'000, 1, "gone");
-    sources::Held held;
-    sources::ReaderOptions options;
+    tables::Held held;
+    tables::ReaderOptions options;
     options.conninfo = url;
     options.table = "told";
     options.consumer = "mailer";
     options.batch_bytes = 50'000;
     options.max_event_bytes = 100'000;
-    const auto reader = sources::AdoptedReader::take(options, held);
+    const auto reader = tables::AdoptedReader::take(options, held);
     ASSERT_NE(reader, nullptr);
     std::vector<std::size_t> sizes;
     std::vector<std::string> too_large;

@@ -9,7 +9,7 @@
 #include <set>
 #include <thread>
 
-#include "cli/pipeline_parts.hpp"
+#include "assembly/pipeline_parts.hpp"
 #include "support/cluster.hpp"
 #include "support/folder.hpp"
 
@@ -41,7 +41,7 @@ class Piping : public testing::TestWithParam<Form> {
 
     std::unique_ptr<relay::Pipeline> start(const relay::Settings& made,
                                            const std::string& owner = "relay one") const {
-        auto pipeline = std::make_unique<relay::Pipeline>(cli::make_parts(made, {url, owner}));
+        auto pipeline = std::make_unique<relay::Pipeline>(assembly::make_parts(made, {url, owner}));
         pipeline->start();
         return pipeline;
     }
@@ -143,7 +143,7 @@ TEST_P(Piping, a_restart_goes_on_where_it_stopped) {
         // Stopped from inside, so that it cannot be through before anybody notices.
         std::unique_ptr<relay::Pipeline> pipeline;
         int delivered = 0;
-        auto parts = cli::make_parts(made, {url, "relay one"});
+        auto parts = assembly::make_parts(made, {url, "relay one"});
         parts.on_delivered = [&](const Event&) {
             if (++delivered == 300) pipeline->request_stop();
         };

@@ -14,8 +14,8 @@
 #include <thread>
 
 #include "base/process.hpp"
-#include "sinks/registry.hpp"
-#include "sources/registry.hpp"
+#include "brokers/broker.hpp"
+#include "brokers/registry.hpp"
 #include "support/cluster.hpp"
 #include "support/program.hpp"
 
@@ -484,12 +484,14 @@ TEST_P(Relaying, a_folder_of_files_is_read_as_one_and_an_empty_folder_is_refused
 
 TEST_P(Relaying, the_catalog_knows_the_same_sources_and_sinks_as_the_relay) {
     std::vector<std::string> known;
-    for (const auto& [name, make] : sinks::registry()) known.push_back(name);
+    for (const auto& broker : brokers::registry())
+        if (broker.make_sink != nullptr) known.push_back(broker.name);
     EXPECT_EQ(admin.value("select array(select unnest(baton_internal.known_sinks()) order by 1) = $1::text[]",
                           {postgres::array_literal(known)}),
               "t");
-    known = {"outbox", "postgres"};
-    for (const auto& [name, make] : sources::registry()) known.push_back(name);
+    known = {"outbox"};
+    for (const auto& broker : brokers::registry())
+        if (broker.make_source != nullptr || broker.has_tables) known.push_back(broker.name);
     std::sort(known.begin(), known.end());
     EXPECT_EQ(
         admin.value("select array(select unnest(baton_internal.known_sources()) order by 1) = $1::text[]",

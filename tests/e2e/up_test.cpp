@@ -18,7 +18,7 @@
 namespace fs = std::filesystem;
 using namespace baton;
 using namespace baton::test;
-using postgres::LocalServer;
+using local_server::LocalServer;
 
 namespace {
 

@@ -6,7 +6,7 @@
 
 #include "event/json.hpp"
 #include "fuzz.hpp"
-#include "sources/incoming.hpp"
+#include "intake/incoming.hpp"
 
 using namespace baton;
 using fuzz::require;
@@ -60,7 +60,7 @@ void check_payload(const Event& sent, const Event& read) {
 void there_and_back(const Event& event, EnvelopeKind kind, const char* name) {
     Envelope::Options options;
     options.kind = kind;
-    options.binding = HeaderBinding::of("kafka");
+    options.binding = HeaderBinding{"ce_"};
     const Envelope envelope(options);
     Message message;
     std::string storage;
@@ -69,15 +69,15 @@ void there_and_back(const Event& event, EnvelopeKind kind, const char* name) {
     } catch (const RenderError&) {
         return;
     }
-    sources::Incoming incoming;
+    intake::Incoming incoming;
     incoming.body = message.body;
     incoming.content_type = message.content_type;
     incoming.position = "place";
     for (const auto& header : message.headers) incoming.headers.push_back({header.name, header.value});
     relay::Settings settings("fuzz");
     settings.set("envelope", std::string(name));
-    sources::BrokerBatch batch;
-    sources::Decoder(settings, "kafka").decode(incoming, batch);
+    intake::BrokerBatch batch;
+    intake::Decoder(settings, "kafka", options.binding).decode(incoming, batch);
     const Event& read = batch.events.at(0);
     if (kind == EnvelopeKind::json || kind == EnvelopeKind::cloudevents_structured) {
         require(is_json(message.body), "an envelope is JSON");

@@ -1,6 +1,6 @@
 // A broker's message: whatever it holds becomes one event, or a malformed one that keeps its bytes.
 
-#include "sources/incoming.hpp"
+#include "intake/incoming.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -12,8 +12,8 @@ using fuzz::require;
 
 namespace {
 
-sources::Incoming read_message(fuzz::Values values) {
-    sources::Incoming message;
+intake::Incoming read_message(fuzz::Values values) {
+    intake::Incoming message;
     message.content_type = values.next();
     message.topic = values.next();
     if (const auto key = values.next(); !key.empty()) message.key = key;
@@ -29,7 +29,7 @@ sources::Incoming read_message(fuzz::Values values) {
     return message;
 }
 
-void check(const Event& event, const sources::Incoming& message) {
+void check(const Event& event, const intake::Incoming& message) {
     require(!event.event_id.empty() && event.event_id.size() <= 512 && is_text(event.event_id),
             "an event has an id");
     for (const Field& field : {event.tenant_id, event.aggregate_type, event.aggregate_id, event.event_type,
@@ -47,9 +47,9 @@ void check(const Event& event, const sources::Incoming& message) {
         require(is_utf8(*event.payload), "text is text");
 }
 
-void decode(const sources::Incoming& message, const relay::Settings& settings, const char* broker) {
-    const sources::Decoder decoder(settings, broker);
-    sources::BrokerBatch batch;
+void decode(const intake::Incoming& message, const relay::Settings& settings, const char* broker) {
+    const intake::Decoder decoder(settings, broker, {"ce-", true});
+    intake::BrokerBatch batch;
     decoder.decode(message, batch);
     decoder.decode(message, batch);
     require(batch.events.size() == 2, "a message is an event");

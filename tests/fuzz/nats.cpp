@@ -1,21 +1,21 @@
 // What a NATS server writes about a message.
 
-#include "sources/nats_message.hpp"
+#include "brokers/nats/message.hpp"
 
 #include "fuzz.hpp"
-#include "sinks/encoding.hpp"
+#include "wire/encoding.hpp"
 
 using namespace baton;
 using fuzz::require;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const std::string_view text = fuzz::text_of(data, size);
-    sources::read_nats_standing(text);
-    sources::BrokerBatch batch;
-    sources::read_stored_headers(text, batch);
+    brokers::read_nats_standing(text);
+    intake::BrokerBatch batch;
+    brokers::read_stored_headers(text, batch);
     // As the server stores them, the headers being whatever a publisher wrote.
-    const auto headers = sources::read_stored_headers(
-        R"({"message": {"hdrs": ")" + sinks::base64_encode(text) + R"("}})", batch);
+    const auto headers = brokers::read_stored_headers(
+        R"({"message": {"hdrs": ")" + wire::base64_encode(text) + R"("}})", batch);
     require(headers.has_value(), "stored headers are read");
     for (const auto& header : *headers) {
         require(header.name.find(':') == std::string_view::npos, "a name has no colon");

@@ -5,9 +5,9 @@
 #include <string>
 
 #include "baton/error.hpp"
+#include "brokers/redis/entry.hpp"
 #include "event/json.hpp"
 #include "fuzz.hpp"
-#include "sources/redis_entry.hpp"
 
 using namespace baton;
 using fuzz::require;
@@ -17,13 +17,13 @@ namespace {
 using Reply = std::unique_ptr<redisReply, decltype(&freeReplyObject)>;
 
 void decode(const redisReply& entries) {
-    const sources::Decoder decoder(relay::Settings("fuzz"), "redis");
-    sources::BrokerBatch batch;
+    const intake::Decoder decoder(relay::Settings("fuzz"), "redis", {});
+    intake::BrokerBatch batch;
     std::size_t taken = 0;
-    sources::for_each_entry(
+    brokers::for_each_entry(
         entries,
         [&](const std::string& id, const redisReply& fields) {
-            sources::decode_entry(id, fields, "orders", "body", decoder, batch);
+            brokers::decode_entry(id, fields, "orders", "body", decoder, batch);
             ++taken;
         },
         [](const std::string&) {});
@@ -34,15 +34,15 @@ void decode(const redisReply& entries) {
 
 void take(const redisReply& answer) {
     try {
-        if (const auto* entries = sources::entries_of_read(answer)) {
+        if (const auto* entries = brokers::entries_of_read(answer)) {
             decode(*entries);
-            sources::last_id(*entries);
+            brokers::last_id(*entries);
         }
     } catch (const ConnectionError&) {
     }
     try {
         std::string cursor;
-        decode(sources::entries_of_claim(answer, cursor));
+        decode(brokers::entries_of_claim(answer, cursor));
     } catch (const ConnectionError&) {
     }
 }

@@ -2,6 +2,9 @@
 
 #include "event/template.hpp"
 
+#include "brokers/kafka/form.hpp"
+#include "brokers/nats/form.hpp"
+#include "brokers/rabbitmq/form.hpp"
 #include "event/router.hpp"
 #include "fuzz.hpp"
 
@@ -47,9 +50,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     } catch (const UsageError&) {
     } catch (const RenderError&) {
     }
-    for (const auto rules :
-         {DestinationRules::any, DestinationRules::kafka_topic, DestinationRules::nats_subject,
-          DestinationRules::amqp_key, DestinationRules::url})
+    for (const auto& rules : {DestinationRules(), brokers::kafka_form.rules, brokers::nats_form.rules,
+                              brokers::rabbitmq_form.rules, url_rules})
         route(text, rules, event);
     require(matches_pattern(text, "*"), "a star matches everything");
     if (text.find_first_of("*?") == std::string_view::npos)

@@ -2,13 +2,13 @@
 
 #include <map>
 
+#include "brokers/http/webhook_check.hpp"
 #include "fuzz.hpp"
-#include "sinks/encoding.hpp"
-#include "sources/webhook_check.hpp"
+#include "wire/encoding.hpp"
 
 using namespace baton;
+using brokers::WebhookCheck;
 using fuzz::require;
-using sources::WebhookCheck;
 
 namespace {
 
@@ -27,7 +27,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     static const WebhookCheck by_signature = check_with("secret", secret);
     static const WebhookCheck by_hmac = check_with("hmac_secret", "a secret of theirs");
     static const WebhookCheck by_token = check_with("token", "a-token-of-theirs");
-    static const sinks::WebhookSigner signer({secret});
+    static const brokers::WebhookSigner signer({secret});
     fuzz::Values values(fuzz::text_of(data, size));
     std::map<std::string, std::string, std::less<>> headers;
     for (const char* name :
@@ -50,8 +50,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     headers["webhook-signature"] +=
         " " + signer.sign(headers["webhook-id"], headers["webhook-timestamp"], body);
     require(good(by_signature) == !headers["webhook-id"].empty(), "what is signed gets in");
-    headers["x-hub-signature-256"] =
-        "sha256=" + sinks::to_hex(sinks::hmac_sha256("a secret of theirs", body));
+    headers["x-hub-signature-256"] = "sha256=" + wire::to_hex(wire::hmac_sha256("a secret of theirs", body));
     require(good(by_hmac), "a body with its digest gets in");
     return 0;
 }

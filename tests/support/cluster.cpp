@@ -43,7 +43,7 @@ const char* name_of(Form form) {
 
 fs::path build_folder() {
     if (const char* given = std::getenv("BATON_BUILD")) return given;
-    return postgres::LocalServer::executable_folder().parent_path().parent_path();
+    return local_server::LocalServer::executable_folder().parent_path().parent_path();
 }
 
 Cluster::Cluster(Options options) : options_(std::move(options)) {
@@ -51,7 +51,7 @@ Cluster::Cluster(Options options) : options_(std::move(options)) {
     ::setenv("BATON_MODULE", (build_folder() / "lib/baton.so").c_str(), 0);
     auto settings = options_.settings;
     settings.insert(settings.begin(), common_settings.begin(), common_settings.end());
-    server_ = std::make_unique<postgres::LocalServer>(postgres::LocalServer::Options{
+    server_ = std::make_unique<local_server::LocalServer>(local_server::LocalServer::Options{
         make_folder(), 0, options_.form == Form::extension, options_.preload, settings});
     server_->create();
     server_->start();
@@ -59,15 +59,15 @@ Cluster::Cluster(Options options) : options_(std::move(options)) {
 }
 
 Cluster::Cluster(const fs::path& folder, Form form) : options_{form, true, {}}, owned_(false) {
-    server_ =
-        std::make_unique<postgres::LocalServer>(postgres::LocalServer::Options{folder, 0, false, false, {}});
+    server_ = std::make_unique<local_server::LocalServer>(
+        local_server::LocalServer::Options{folder, 0, false, false, {}});
 }
 
 Cluster::~Cluster() {
     resume();
     if (!owned_ || !server_) return;
     try {
-        server_->stop(postgres::LocalServer::Stop::immediate);
+        server_->stop(local_server::LocalServer::Stop::immediate);
         std::error_code ignored;
         if (std::getenv("BATON_KEEP") == nullptr) fs::remove_all(server_->folder(), ignored);
     } catch (const std::exception&) {  // nothing a destructor can mend
@@ -91,7 +91,7 @@ void Cluster::make_template() {
         in_template.exec("create extension baton");
     } else {
         in_template.exec("set role installer");
-        in_template.exec(read_text(postgres::LocalServer::share_folder() / "baton.sql"));
+        in_template.exec(read_text(local_server::LocalServer::share_folder() / "baton.sql"));
     }
 }
 
@@ -167,7 +167,7 @@ void Cluster::resume() {
 Cluster Cluster::make_sibling() {
     auto settings = options_.settings;
     settings.insert(settings.begin(), common_settings.begin(), common_settings.end());
-    auto server = std::make_unique<postgres::LocalServer>(postgres::LocalServer::Options{
+    auto server = std::make_unique<local_server::LocalServer>(local_server::LocalServer::Options{
         make_folder(), 0, options_.form == Form::extension, options_.preload, settings});
     server->create();
     return Cluster(options_, std::move(server));

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "local_server/local_server.hpp"
 #include "postgres/connection.hpp"
-#include "postgres/local_server.hpp"
 
 namespace baton::test {
 
@@ -64,11 +64,11 @@ class Cluster {
     // Let the server go on after this object; returns its folder.
     std::filesystem::path leave_running();
 
-    postgres::LocalServer& server() { return *server_; }
+    local_server::LocalServer& server() { return *server_; }
     Form form() const { return options_.form; }
 
   private:
-    Cluster(Options options, std::unique_ptr<postgres::LocalServer> server)
+    Cluster(Options options, std::unique_ptr<local_server::LocalServer> server)
         : options_(std::move(options)), server_(std::move(server)) {}
     void make_template();
     Cluster copy(const std::vector<std::string>& more_arguments);
@@ -76,7 +76,7 @@ class Cluster {
     Options options_;
     bool owned_ = true;
     std::vector<pid_t> paused_;
-    std::unique_ptr<postgres::LocalServer> server_;
+    std::unique_ptr<local_server::LocalServer> server_;
 };
 
 // Start one server per test binary and form, on first use; stopped when the binary ends.

@@ -16,7 +16,7 @@ namespace {
 
 void stop(const fs::path& link) {
     const fs::path folder = fs::read_symlink(link);
-    postgres::LocalServer({folder, 0, false, false, {}}).stop(postgres::LocalServer::Stop::immediate);
+    local_server::LocalServer({folder, 0, false, false, {}}).stop(local_server::LocalServer::Stop::immediate);
     fs::remove_all(folder);
     fs::remove(link);
 }

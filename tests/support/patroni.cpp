@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "base/file.hpp"
-#include "postgres/server_root.hpp"
+#include "local_server/server_root.hpp"
 #include "support/broker.hpp"
 #include "support/cluster.hpp"
 
@@ -38,14 +38,14 @@ PatroniCluster::PatroniCluster(bool synchronous) : synchronous_(synchronous) {
         if (::chown(folder_.path().c_str(), account_->uid, account_->gid) != 0)
             throw Error("cannot give " + folder_.path().string() + " to postgres");
     }
-    const postgres::ServerRoot root(folder_ / "root", account_);
+    const local_server::ServerRoot root(folder_ / "root", account_);
     root.refresh();
     root.add_extension(build_folder() / "share/baton", build_folder() / "lib/baton.so");
     {
         const ActingAs account(account_);  // the tools that Patroni needs beside the server
         const fs::path bin = root.program("postgres").parent_path();
         for (const char* tool : {"pg_rewind", "pg_controldata", "pg_isready", "psql"})
-            fs::create_symlink(postgres::ServerRoot::system_programs() / tool, bin / tool);
+            fs::create_symlink(local_server::ServerRoot::system_programs() / tool, bin / tool);
     }
     start_etcd();
     for (const char* name : {"one", "two"}) {
@@ -79,7 +79,8 @@ void PatroniCluster::start_etcd() {
 }
 
 void PatroniCluster::write_configuration(const Node& node) const {
-    const fs::path bin = postgres::ServerRoot(folder_ / "root", account_).program("postgres").parent_path();
+    const fs::path bin =
+        local_server::ServerRoot(folder_ / "root", account_).program("postgres").parent_path();
     const std::string file = (folder_ / (node.name + ".yml")).string();
     const ActingAs account(account_);
     write_text(file, fmt::format(R"(scope: baton

@@ -8,7 +8,7 @@ namespace baton::test {
 
 namespace fs = std::filesystem;
 
-PgBouncer::PgBouncer(const postgres::LocalServer& server)
+PgBouncer::PgBouncer(const local_server::LocalServer& server)
     : Broker("pgbouncer"), server_folder_(server.folder()), server_port_(server.port()) {
     fs::permissions(folder(), fs::perms(0755));
 }

@@ -6,17 +6,19 @@
 #include <nlohmann/json.hpp>
 
 #include "baton/error.hpp"
-#include "sources/nats_message.hpp"
-#include "sources/redis_entry.hpp"
-#include "sources/sqs_message.hpp"
+#include "brokers/nats/message.hpp"
+#include "brokers/redis/entry.hpp"
+#include "brokers/sqs/message.hpp"
 
-namespace baton::sources {
+namespace baton::brokers {
+
+using namespace intake;
 
 namespace {
 
 using nlohmann::json;
 
-const Decoder decoder(relay::Settings("source"), "test");
+const Decoder decoder(relay::Settings("source"), "test", {});
 
 std::shared_ptr<redisReply> from_wire(const std::string& bytes) {
     const std::unique_ptr<redisReader, decltype(&redisReaderFree)> reader(redisReaderCreate(),
@@ -98,4 +100,4 @@ TEST(NatsAnswers, standing_and_stored_headers_are_read_or_not_there) {
 
 }  // namespace
 
-}  // namespace baton::sources
+}  // namespace baton::brokers

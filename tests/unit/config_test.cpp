@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "cli/pipeline_parts.hpp"
+#include "assembly/pipeline_parts.hpp"
 #include "relay/config.hpp"
 
 using namespace baton;
@@ -17,7 +17,7 @@ namespace {
 std::string complaint(const std::string& text) {
     try {
         for (const auto& settings : parse_config(text, "relay.toml").pipelines)
-            cli::make_parts(settings, {"", "owner"});
+            assembly::make_parts(settings, {"", "owner"});
     } catch (const SettingsError& error) {
         return std::string(error.what()) + (error.hint().empty() ? "" : " (" + error.hint() + ")");
     }
@@ -50,7 +50,8 @@ TEST(Config, what_the_docs_show_is_a_pipeline) {
         for (const auto& block : toml_blocks(page.path())) {
             if (block.find("[[pipeline]]") == std::string::npos) continue;  // a part of one
             for (const auto& pipeline : parse_config(block, page.path().filename().string()).pipelines) {
-                EXPECT_NO_THROW(cli::make_parts(pipeline, {"", "owner"})) << page.path() << "\n" << block;
+                EXPECT_NO_THROW(assembly::make_parts(pipeline, {"", "owner"})) << page.path() << "\n"
+                                                                               << block;
                 ++pipelines;
             }
         }
@@ -60,20 +61,20 @@ TEST(Config, what_the_docs_show_is_a_pipeline) {
 
 TEST(Config, the_smallest_file_is_enough) {
     EXPECT_EQ(complaint(smallest), "nothing");
-    const auto parts = cli::make_parts(parse_config(smallest, "f").pipelines.at(0), {"", "owner"});
+    const auto parts = assembly::make_parts(parse_config(smallest, "f").pipelines.at(0), {"", "owner"});
     EXPECT_EQ(parts.name, "a");
     EXPECT_EQ(parts.policy.on_poison, OnPoison::park);
 }
 
 TEST(Config, every_setting_of_a_pipeline_arrives) {
-    const auto parts =
-        cli::make_parts(parse_config(smallest + "[pipeline.failure]\nattempts = 3\nbackoff = "
-                                                "\"5ms\"\nbackoff_limit = \"1s\"\non_poison = \"block_key\"\n"
-                                                "breaker_threshold = 4\n[pipeline.limits]\nmax_in_flight = "
-                                                "7\nmax_bytes = 1000\nrate = 2.5\ndrain = \"3s\"\n",
-                                     "f")
-                            .pipelines.at(0),
-                        {"", "owner"});
+    const auto parts = assembly::make_parts(
+        parse_config(smallest + "[pipeline.failure]\nattempts = 3\nbackoff = "
+                                "\"5ms\"\nbackoff_limit = \"1s\"\non_poison = \"block_key\"\n"
+                                "breaker_threshold = 4\n[pipeline.limits]\nmax_in_flight = "
+                                "7\nmax_bytes = 1000\nrate = 2.5\ndrain = \"3s\"\n",
+                     "f")
+            .pipelines.at(0),
+        {"", "owner"});
     EXPECT_EQ(parts.policy.attempts, 3U);
     EXPECT_EQ(parts.policy.backoff.base, std::chrono::milliseconds(5));
     EXPECT_EQ(parts.policy.on_poison, OnPoison::block_key);
@@ -178,7 +179,7 @@ TEST(Config, a_broker_is_a_source_and_mistakes_about_it_are_named_as_well) {
         with("type = \"redis\"\nstream = \"s\"\n[pipeline.failure]\nmax_attempts = 3\n"),
         "relay.toml:9: pipeline a, failure: max_attempts is not a setting known here (check its spelling and "
         "its table)");
-    const auto parts = cli::make_parts(
+    const auto parts = assembly::make_parts(
         parse_config(inbound + "type = \"redis\"\nstream = \"s\"\n", "f").pipelines.at(0), {"", "owner"});
     EXPECT_EQ(parts.policy.on_poison, OnPoison::retry);
     EXPECT_EQ(parts.group, "");

@@ -1,4 +1,5 @@
 #include "event/envelope.hpp"
+#include "brokers/registry.hpp"
 
 #include <gtest/gtest.h>
 
@@ -215,20 +216,22 @@ TEST(Envelope, a_structured_cloudevent_of_bytes_or_nothing_is_valid_too) {
 TEST(Envelope, a_binary_cloudevent_has_its_attributes_in_headers_as_each_broker_binds_them) {
     Event event = order_placed();
     event.aggregate_id = "größe 100%\"x";
-    for (const auto& [sink, prefix, subject] :
+    for (const auto& [broker, prefix, subject] :
          std::vector<std::array<std::string, 3>>{{"http", "ce-", "gr%C3%B6%C3%9Fe%20100%25%22x"},
                                                  {"nats", "ce-", "gr%C3%B6%C3%9Fe%20100%25%22x"},
                                                  {"kafka", "ce_", "größe 100%\"x"},
                                                  {"rabbitmq", "cloudEvents_", "größe 100%\"x"}}) {
         Rendered out;
-        render({.kind = EnvelopeKind::cloudevents, .binding = HeaderBinding::of(sink)}, event, out);
+        relay::Settings sink("sink");
+        sink.set("type", broker);
+        render({.kind = EnvelopeKind::cloudevents, .binding = brokers::form_of(sink).headers}, event, out);
         EXPECT_EQ(out.message.body.data(), event.payload->data());
         EXPECT_EQ(out.message.content_type, "application/json");
         EXPECT_EQ(header(out.message, prefix + "specversion"), "1.0");
         EXPECT_EQ(header(out.message, prefix + "id"), event.event_id);
         EXPECT_EQ(header(out.message, prefix + "type"), "OrderPlaced");
         EXPECT_EQ(header(out.message, prefix + "source"), "/baton/order");
-        EXPECT_EQ(header(out.message, prefix + "subject"), subject) << sink;
+        EXPECT_EQ(header(out.message, prefix + "subject"), subject) << broker;
         EXPECT_EQ(header(out.message, prefix + "datacontenttype"), "(none)") << "the content type says it";
         EXPECT_EQ(header(out.message, "region"), "eu");
     }

@@ -1,4 +1,5 @@
-#include "sources/incoming.hpp"
+#include "intake/incoming.hpp"
+#include "brokers/registry.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,11 +8,17 @@
 #include "event/envelope.hpp"
 #include "event/json.hpp"
 #include "relay/transform.hpp"
-#include "sinks/encoding.hpp"
+#include "wire/encoding.hpp"
 
-namespace baton::sources {
+namespace baton::intake {
 
 namespace {
+
+HeaderBinding binding_of(const std::string& broker) {
+    relay::Settings sink("sink");
+    sink.set("type", broker);
+    return brokers::form_of(sink).headers;
+}
 
 using nlohmann::json;
 using relay::Settings;
@@ -29,7 +36,7 @@ struct Decoded {
     const Event* event = nullptr;
 
     Decoded(const Incoming& message, const Settings& with = settings(), const std::string& broker = "kafka") {
-        Decoder(with, broker).decode(message, batch);
+        Decoder(with, broker, binding_of(broker)).decode(message, batch);
         event = &batch.events.front();
     }
     const Event* operator->() const { return event; }
@@ -49,7 +56,7 @@ Incoming as_received(const Event& event, const std::string& envelope, const std:
                      Message& sent, std::string& storage) {
     Envelope::Options options;
     options.kind = Envelope::kind_of(envelope);
-    options.binding = HeaderBinding::of(broker);
+    options.binding = binding_of(broker);
     Envelope(options).render(event, sent, storage);
     Incoming made;
     made.body = sent.body;
@@ -105,7 +112,7 @@ TEST(Incoming, a_long_id_becomes_its_digest_and_any_id_a_uuid_where_asked) {
     auto it = message();
     const std::string id(2000, 'i');
     it.message_id = id;
-    EXPECT_EQ(Decoded(it)->event_id, "sha256:" + sinks::to_hex(sinks::sha256(id)));
+    EXPECT_EQ(Decoded(it)->event_id, "sha256:" + wire::to_hex(wire::sha256(id)));
     const Decoded made(it, settings({{"id_form", "uuid"}}));
     EXPECT_EQ(made->event_id.size(), 36U);
     EXPECT_EQ(made->event_id, Decoded(it, settings({{"id_form", "uuid"}}))->event_id);
@@ -195,9 +202,9 @@ TEST(Incoming, a_bad_envelope_is_malformed) {
 }
 
 TEST(Incoming, settings_that_cannot_be_are_refused) {
-    EXPECT_THROW(Decoder(settings({{"envelope", "xml"}}), "kafka"), SettingsError);
-    EXPECT_THROW(Decoder(settings({{"id_field", "a"}, {"id_header", "b"}}), "kafka"), SettingsError);
-    EXPECT_THROW(Decoder(settings({{"missing_id", "x"}}), "kafka"), SettingsError);
+    EXPECT_THROW(Decoder(settings({{"envelope", "xml"}}), "kafka", {}), SettingsError);
+    EXPECT_THROW(Decoder(settings({{"id_field", "a"}, {"id_header", "b"}}), "kafka", {}), SettingsError);
+    EXPECT_THROW(Decoder(settings({{"missing_id", "x"}}), "kafka", {}), SettingsError);
 }
 
 // What baton's own sinks write is read back as it was, through every envelope and binding.
@@ -266,7 +273,7 @@ TEST(Incoming, a_malformed_event_passes_filters_and_envelopes_as_it_is) {
     sink.set("envelope", "cloudevents-structured");
     Settings filter("filter");
     filter.set("event_types", std::vector<std::string>{"only.this"});
-    relay::Transform transform(sink, filter);
+    relay::Transform transform(sink, filter, brokers::form_of(sink));
     EXPECT_TRUE(transform.wants(*bad.event));
     Messages messages;
     std::string storage;
@@ -340,4 +347,4 @@ TEST(Json, members_are_taken_apart_as_they_are_written) {
 
 }  // namespace
 
-}  // namespace baton::sources
+}  // namespace baton::intake

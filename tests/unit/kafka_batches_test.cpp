@@ -1,8 +1,8 @@
-#include "sinks/kafka_batches.hpp"
+#include "brokers/kafka/batches.hpp"
 
 #include <gtest/gtest.h>
 
-using baton::sinks::KafkaBatches;
+using baton::brokers::KafkaBatches;
 
 TEST(KafkaBatches, messages_of_a_refused_batch_go_alone_and_only_one_refused_then_is_guilty) {
     KafkaBatches batches(1000);

@@ -1,11 +1,11 @@
-// The table in sinks/kafka_openings.hpp.
+// The table in brokers/kafka/openings.hpp.
 
 #include <gtest/gtest.h>
 
-#include "sinks/kafka_openings.hpp"
+#include "brokers/kafka/openings.hpp"
 
 using namespace baton;
-using namespace baton::sinks;
+using namespace baton::brokers;
 using Turn = KafkaOpenings::Turn;
 using namespace std::chrono_literals;
 

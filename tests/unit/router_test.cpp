@@ -1,4 +1,5 @@
 #include "event/router.hpp"
+#include "brokers/registry.hpp"
 
 #include <gtest/gtest.h>
 
@@ -23,8 +24,21 @@ Event order_placed() {
     return event;
 }
 
-Names route(const std::string& destination, const Event& event,
-            DestinationRules rules = DestinationRules::any) {
+relay::Settings sink_settings(const std::string& type) {
+    relay::Settings settings("sink");
+    settings.set("type", type);
+    return settings;
+}
+
+relay::MessageForm form_of(const std::string& type) {
+    return brokers::form_of(sink_settings(type));
+}
+
+DestinationRules rules_of(const std::string& type) {
+    return form_of(type).rules;
+}
+
+Names route(const std::string& destination, const Event& event, const DestinationRules& rules = {}) {
     Reused<std::string> names;
     names.push_back("of the event before");
     Router(destination, rules).route(event, names);
@@ -99,34 +113,34 @@ TEST(Router, a_value_cannot_make_a_destination_that_the_broker_would_misread) {
     Event event = order_placed();
     for (const char* type : {"a b", "*", "a>", "", ".a", "a..b", "a\n"}) {
         event.event_type = type;
-        EXPECT_THROW(route("x.{event_type|}", event, DestinationRules::nats_subject), RenderError) << type;
+        EXPECT_THROW(route("x.{event_type|}", event, rules_of("nats")), RenderError) << type;
     }
     event.event_type = "placed.late";
-    EXPECT_EQ(route("x.{event_type}", event, DestinationRules::nats_subject), Names{"x.placed.late"});
+    EXPECT_EQ(route("x.{event_type}", event, rules_of("nats")), Names{"x.placed.late"});
     for (const char* type : {"a b", "a/b", "größe"}) {
         event.event_type = type;
-        EXPECT_THROW(route("{event_type}", event, DestinationRules::kafka_topic), RenderError) << type;
+        EXPECT_THROW(route("{event_type}", event, rules_of("kafka")), RenderError) << type;
     }
     const std::string long_name(250, 'x');
     event.event_type = long_name;
-    EXPECT_THROW(route("{event_type}", event, DestinationRules::kafka_topic), RenderError);
+    EXPECT_THROW(route("{event_type}", event, rules_of("kafka")), RenderError);
     const std::string long_key(256, 'x');
     event.event_type = long_key;
-    EXPECT_THROW(route("{event_type}", event, DestinationRules::amqp_key), RenderError);
+    EXPECT_THROW(route("{event_type}", event, rules_of("rabbitmq")), RenderError);
 }
 
 TEST(Router, values_in_a_url_are_encoded_and_cannot_leave_their_place) {
     Event event = order_placed();
     event.tenant_id = "../admin?x=1#/ü";
-    EXPECT_EQ(route("https://h/{tenant_id}/in,box", event, DestinationRules::url),
+    EXPECT_EQ(route("https://h/{tenant_id}/in,box", event, url_rules),
               Names{"https://h/..%2Fadmin%3Fx%3D1%23%2F%C3%BC/in,box"});
 }
 
 TEST(Router, a_fixed_destination_is_checked_at_once) {
-    EXPECT_THROW(Router("bad topic", DestinationRules::kafka_topic), UsageError);
-    EXPECT_THROW(Router("", DestinationRules::any), UsageError);
-    EXPECT_THROW(Router("a.>", DestinationRules::nats_subject), UsageError);
-    EXPECT_NO_THROW(Router("good", DestinationRules::kafka_topic));
+    EXPECT_THROW(Router("bad topic", rules_of("kafka")), UsageError);
+    EXPECT_THROW(Router(""), UsageError);
+    EXPECT_THROW(Router("a.>", rules_of("nats")), UsageError);
+    EXPECT_NO_THROW(Router("good", rules_of("kafka")));
 }
 
 TEST(Filter, lists_include_by_pattern_and_exclude_with_an_exclamation_mark) {
@@ -168,17 +182,11 @@ TEST(Trace, what_is_no_trace_id_gives_none) {
         EXPECT_EQ(make_traceparent(text, "e1"), "") << text;
 }
 
-relay::Settings sink_settings(const std::string& type) {
-    relay::Settings settings("sink");
-    settings.set("type", type);
-    return settings;
-}
-
 TEST(Transform, renders_one_message_per_destination_with_one_body) {
     auto settings = sink_settings("kafka");
     settings.set("topic", "a,{topic}");
     settings.set("envelope", "json");
-    relay::Transform transform(settings, relay::Settings("filter"));
+    relay::Transform transform(settings, relay::Settings("filter"), brokers::form_of(settings));
     const Event event = order_placed();
     Messages messages;
     std::string storage;
@@ -194,7 +202,7 @@ TEST(Transform, renders_one_message_per_destination_with_one_body) {
 TEST(Transform, an_event_that_cannot_be_rendered_leaves_no_message) {
     auto settings = sink_settings("kafka");
     settings.set("envelope", "cloudevents");
-    relay::Transform transform(settings, relay::Settings("filter"));
+    relay::Transform transform(settings, relay::Settings("filter"), brokers::form_of(settings));
     Event event = order_placed();
     event.event_type.reset();
     Messages messages;
@@ -209,16 +217,17 @@ TEST(Transform, bad_settings_are_refused_by_name) {
         auto settings = sink_settings("kafka");
         settings.set(key, value);
         try {
-            relay::Transform(settings, relay::Settings("filter"));
+            relay::Transform(settings, relay::Settings("filter"), brokers::form_of(settings));
             ADD_FAILURE() << key;
         } catch (const relay::SettingsError& error) {
             EXPECT_NE(std::string(error.what()).find(key), std::string::npos) << error.what();
         }
     }
-    EXPECT_THROW(relay::Transform(sink_settings("http"), relay::Settings("filter")), relay::SettingsError);
+    EXPECT_THROW(relay::Transform(sink_settings("http"), relay::Settings("filter"), form_of("http")),
+                 relay::SettingsError);
     relay::Settings filter("filter");
     filter.set("tenant", "x");
-    EXPECT_THROW(relay::Transform(sink_settings("kafka"), filter), relay::SettingsError);
+    EXPECT_THROW(relay::Transform(sink_settings("kafka"), filter, form_of("kafka")), relay::SettingsError);
 }
 
 }  // namespace

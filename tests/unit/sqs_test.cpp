@@ -4,11 +4,13 @@
 
 #include <nlohmann/json.hpp>
 
-#include "sinks/encoding.hpp"
-#include "sinks/sqs_access.hpp"
-#include "sinks/sqs_entry.hpp"
+#include "brokers/sqs/access.hpp"
+#include "brokers/sqs/entry.hpp"
+#include "wire/encoding.hpp"
 
-namespace baton::sinks {
+namespace baton::brokers {
+
+using namespace wire;
 
 namespace {
 
@@ -116,4 +118,4 @@ TEST(SqsEntry, its_size_counts_body_and_attributes) {
 
 }  // namespace
 
-}  // namespace baton::sinks
+}  // namespace baton::brokers

@@ -7,13 +7,16 @@
 #include <cstring>
 
 #include "baton/error.hpp"
-#include "sinks/address_guard.hpp"
-#include "sinks/encoding.hpp"
-#include "sinks/http_message.hpp"
-#include "sinks/url.hpp"
-#include "sinks/webhook_signature.hpp"
+#include "brokers/http/message.hpp"
+#include "brokers/http/webhook_signature.hpp"
+#include "event/json.hpp"
+#include "wire/address_guard.hpp"
+#include "wire/encoding.hpp"
+#include "wire/url.hpp"
 
-namespace baton::sinks {
+namespace baton::brokers {
+
+using namespace wire;
 
 namespace {
 
@@ -192,4 +195,4 @@ TEST(Url, its_parts_are_found) {
 
 }  // namespace
 
-}  // namespace baton::sinks
+}  // namespace baton::brokers

@@ -1,0 +1,23 @@
+#pragma once
+// Appends JSON lines to a file.
+//
+//   path          the file; its folder must exist
+//   fsync         "batch" (default): delivered means on disk; "never": delivered means with the operating
+//   system rotate_size   begin a new file when the current one has this many bytes: 500000000 or "500MB"
+//   rotate_after  begin a new file when the current one is this old: "24h"
+//   keep          how many full files stay; older ones are deleted. 0 (default): all of them
+//
+// A full file is renamed to NAME-20260131T235959Z[-N].EXT next to it. One process writes at a time: the file
+// is locked. After a crash the last line may be cut off; it is removed when the file is opened again, because
+// it was never reported delivered.
+
+#include <memory>
+
+#include "relay/io.hpp"
+#include "relay/settings.hpp"
+
+namespace baton::brokers {
+
+std::unique_ptr<relay::Sink> make_file_sink(const relay::Settings& settings);
+
+}  // namespace baton::brokers

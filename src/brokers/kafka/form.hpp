@@ -1,0 +1,14 @@
+#pragma once
+// What the messages of this broker look like.
+
+#include "relay/transform.hpp"
+
+namespace baton::brokers {
+
+// What is wrong with the name, or null.
+const char* flaw_of_topic(std::string_view topic);
+
+inline const relay::MessageForm kafka_form{
+    .destination = "topic", .rules = {flaw_of_topic}, .headers = {"ce_"}};
+
+}  // namespace baton::brokers

@@ -1,0 +1,25 @@
+#pragma once
+// What a NATS server writes about a message, taken apart.
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "intake/incoming.hpp"
+
+namespace baton::brokers {
+
+// Where a message stands, as the subject for its acknowledgement says.
+struct NatsStanding {
+    std::uint64_t sequence = 0;
+    std::int64_t nanoseconds = 0;
+};
+std::optional<NatsStanding> read_nats_standing(std::string_view reply);
+
+// The headers in an answer to STREAM.MSG.GET; nothing when the answer is none. They live as long as the
+// batch.
+std::optional<std::vector<intake::IncomingHeader>> read_stored_headers(std::string_view answer,
+                                                                       intake::BrokerBatch& batch);
+
+}  // namespace baton::brokers

@@ -1,0 +1,29 @@
+#pragma once
+// Publishes to NATS JetStream with cnats: destination = subject.
+//
+// Delivered means acknowledged by the stream. Nats-Msg-Id lets the stream drop copies within its duplicate
+// window. A stream may refuse one message and take the next, and a new leader may have lost some, so one
+// message per key should be in flight. No stream for the subject, publishing not permitted: the subject is
+// shut. Too large: rejected in the server's words.
+//
+// A message carries its headers, "content-type", and "partition-key" where it has a key. NATS headers are
+// lines: a name or value that is none is rejected.
+//
+//   url              "nats://localhost:4222", or several with commas; tls:// for TLS
+//   subject          see relay/transform.hpp
+//   stream           with create_stream: the stream to create when it is missing
+//   create_stream    false
+//   stream_subjects  what the created stream takes; the subject by default, when that is the same for every
+//   event username, password, token, credentials (a file), tls_ca, tls_cert, tls_key (files) ack_timeout 10s,
+//   connect_timeout 5s, heartbeat 10s
+
+#include <memory>
+
+#include "relay/io.hpp"
+#include "relay/settings.hpp"
+
+namespace baton::brokers {
+
+std::unique_ptr<relay::Sink> make_nats_sink(const relay::Settings& settings);
+
+}  // namespace baton::brokers

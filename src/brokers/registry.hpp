@@ -1,0 +1,30 @@
+#pragma once
+// The brokers of this build, by name.
+
+#include <vector>
+
+#include "brokers/broker.hpp"
+
+namespace baton::brokers {
+
+// In the order of their names.
+const std::vector<Broker>& registry();
+
+// Make the sink that settings.text("type") names; throws SettingsError for an unknown type, bad settings or
+// unknown ones.
+std::unique_ptr<relay::Sink> make_sink(const relay::Settings& settings);
+// What the messages of such a sink look like. Throws SettingsError for an unknown type.
+const relay::MessageForm& form_of(const relay::Settings& sink);
+
+// True when the settings name a broker, and not a table of a PostgreSQL server.
+bool is_broker(const relay::Settings& source);
+// True when the settings name a table of a PostgreSQL server other than the relay's own.
+bool is_elsewhere(const relay::Settings& source);
+// Make the source that settings.text("type") names; throws SettingsError for an unknown type, bad settings or
+// unknown ones.
+std::shared_ptr<const BrokerSource> make_source(const relay::Settings& settings, const Reader& reader);
+
+// Throws SettingsError for a sink type that cannot be read back.
+std::unique_ptr<AuditPlace> make_audit_place(const PlaceRequest& request);
+
+}  // namespace baton::brokers

@@ -1,0 +1,13 @@
+#pragma once
+// Writes JSON lines to standard output. Delivered means: taken by the pipe, terminal or file behind it.
+
+#include <memory>
+
+#include "relay/io.hpp"
+#include "relay/settings.hpp"
+
+namespace baton::brokers {
+
+std::unique_ptr<relay::Sink> make_stdout_sink(const relay::Settings& settings);
+
+}  // namespace baton::brokers

@@ -1,0 +1,149 @@
+#pragma once
+// Events of an adopted table, claimed, acknowledged and failed by the table's own rules.
+//
+// Where the table has lock columns, a claim is committed and its locks are renewed until the rows are
+// settled; settling names the worker, so rows that another one has taken meanwhile are not touched. Where it
+// has none, a claim is an open transaction that ends when its batch is settled; the server ends the
+// transaction of a relay that does not answer for the length of its lease. An open transaction holds back
+// vacuum in the whole database, so it is not kept for longer than hold_limit: what the sink has taken is
+// settled, the rest is given back, and rows are claimed again when the sink answers.
+//
+// A table with a partition key is worked by one relay at a time, so that keys keep their order; a key with a
+// failed event waits until that one is done. Other tables are shared by any number of relays.
+//
+// The thread that reads does all the talking; settle() only leaves a note for it.
+
+#include <atomic>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+
+#include "tables/adopted_table.hpp"
+#include "tables/outbox_source.hpp"
+
+namespace baton::tables {
+
+struct AdoptedOptions {
+    std::string conninfo;
+    std::string table;
+    std::string owner;                               // this relay and pipeline, unlike any other's
+    relay::milliseconds lease{15000};                // how long rows stay claimed by a relay that is gone
+    int batch = 500;                                 // rows per claim, at most
+    std::size_t batch_bytes = 4 << 20;               // fewer are claimed when these would be larger
+    std::size_t max_event_bytes = LoadLimit::usual;  // what has more is claimed and not loaded
+    relay::milliseconds poll{500};                   // how often it is looked when nothing comes, at most
+    std::optional<bool> ordered = {};                // by default, as the layout says
+    relay::milliseconds hold_limit{60'000};          // how long a transaction stays open that holds rows
+};
+
+class AdoptedSource final : public relay::Feed {
+  public:
+    using Clock = std::chrono::steady_clock;
+
+    // Null when the table is to be worked by one relay alone and another has it; `held` then says who.
+    static std::unique_ptr<AdoptedSource> take(const AdoptedOptions& options, Held& held);
+    ~AdoptedSource() override;
+
+    relay::BatchPtr read(relay::milliseconds patience) override;
+    void tend(relay::milliseconds patience) override;
+    void close() override;
+    void interrupt() override;
+    void end_by(Clock::time_point end) override { patience_->end_by(end); }
+    bool may_send() const override { return !patience_->over(); }
+    bool ordered() const override { return ordered_; }
+    void load_at_most(std::size_t bytes) override { load_limit_.sink_takes(bytes); }
+
+    void settle(const relay::BatchPtr& batch, std::size_t done,
+                std::vector<relay::Failure> failures) override;
+    void flush() override;
+
+  private:
+    using PatiencePtr = std::shared_ptr<postgres::Patience>;
+    using Session = std::unique_ptr<postgres::Connection>;
+    struct Note {
+        std::shared_ptr<const AdoptedBatch> batch;
+        std::size_t done;
+        std::vector<relay::Failure> failures;
+    };
+    // A batch that is not settled, and what is known about it and not written yet.
+    struct Claim {
+        std::shared_ptr<const AdoptedBatch> batch;
+        std::size_t done = 0;
+        std::vector<const Event*> delivered;
+        std::vector<relay::Failure> failures;
+        std::uint64_t notes = 0;
+        Clock::time_point began{};
+        Clock::time_point kept_at{};  // the claim lasts for a lease from here
+        Session session;              // its open transaction, where the table has no lock columns
+    };
+    // A key that waits: for these rows, or at the moment for one of them.
+    struct Hold {
+        std::vector<std::string> rows;
+        std::string failed;
+    };
+
+    AdoptedSource(const AdoptedOptions& options, PatiencePtr patience, AdoptedTable table, bool ordered,
+                  Session db);
+
+    relay::BatchPtr claim();
+    std::shared_ptr<AdoptedBatch> claim_rows(Claim& claimed, int limit);
+    std::shared_ptr<AdoptedBatch> claim_by_locks(int limit);
+    std::shared_ptr<AdoptedBatch> claim_by_transaction(Claim& claimed, int limit);
+    ClaimRoom room(int limit) const;
+    void adapt_limit(const AdoptedBatch& batch);
+    Waiting waiting() const;
+
+    void do_chores();
+    void take_notes();
+    void take_note(Note note);
+    void write(bool everything);
+    void write_claim(postgres::Connection& db, Claim& claim);
+    void fail(postgres::Connection& db, const std::vector<relay::Failure>& failures);
+    void written(Claim& claim);
+    void refuse_lost();
+    void end_long_claims();
+    void keep_claims();
+    void keep_ownership();
+    void look_at_holds();
+    void hold(const Event& event);
+    void let_go(const std::string& key, const std::string& id);
+    void reckon();                         // when the session must be over
+    relay::milliseconds held_for() const;  // how long a claim lasts without a sign of life
+    void wait(Clock::time_point until);
+    template <class Step>
+    auto guarded(const Step& step);
+
+    AdoptedOptions options_;
+    PatiencePtr patience_;  // ends before the lease, and before any claim does
+    AdoptedTable table_;
+    const bool ordered_;
+    LoadLimit load_limit_;
+    std::string worker_;
+    std::string epoch_;  // empty where the table is shared
+    Session db_;
+    std::vector<Session> idle_sessions_;
+    int wake_fd_ = -1;
+
+    std::map<std::uint64_t, Claim> claims_;  // by number of the batch
+    std::map<std::string, Hold> holds_;      // by key
+    Clock::time_point holds_seen_at_{};
+    Clock::time_point owned_at_{};
+    int limit_;
+    std::uint64_t next_number_ = 1;
+    std::uint64_t parks_ = 0;
+    std::size_t lost_ = 0;  // rows that another worker has taken
+    relay::milliseconds nap_{0};
+    Clock::time_point sleep_until_{};
+
+    // shared with the thread that settles
+    mutable std::mutex mutex_;
+    std::condition_variable is_written_;
+    std::vector<Note> notes_;
+    bool flushing_ = false;
+    std::uint64_t settled_ = 0;  // calls of settle()
+    std::uint64_t durable_ = 0;  // of those, how many are committed
+    std::string failure_;
+    std::atomic<bool> interrupted_{false};
+};
+
+}  // namespace baton::tables

@@ -1,0 +1,72 @@
+#pragma once
+// Writes down how far a group was delivered, and what could not be.
+//
+// Any thread leaves notes; the thread that has the pipe writes them, several together, not more often than
+// every few milliseconds, and never while earlier ones are under way: so they are committed in order.
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+
+#include "postgres/pipe.hpp"
+#include "relay/io.hpp"
+#include "tables/outbox_batch.hpp"
+
+namespace baton::tables {
+
+class OutboxPositions {
+  public:
+    using Time = std::chrono::steady_clock::time_point;
+
+    // Every statement names the owner's epoch: the server refuses those of an owner that lost the group.
+    OutboxPositions(postgres::Pipe& pipe, std::string group_id, std::string epoch)
+        : pipe_(pipe), group_id_(std::move(group_id)), epoch_(std::move(epoch)) {}
+
+    // From any thread: note that these are done. True when there was no note before, so that the writer may
+    // sleep and must be told.
+    bool note(std::shared_ptr<const OutboxBatch> batch, std::size_t done,
+              std::vector<relay::Failure> failures);
+    // From any thread: wait until everything noted so far is committed. Throws ConnectionError when it will
+    // not be.
+    void flush();
+    // The writer has failed, and nothing will be written any more.
+    void give_up(const std::string& why);
+
+    // When write() has something to do; nothing when it has not.
+    std::optional<Time> due() const;
+    // Send what is noted, if it is time to. True when that changes what is parked.
+    bool write(Time now);
+    // Notes with failures that were sent.
+    std::uint64_t parks() const { return parks_; }
+
+  private:
+    struct Note {
+        std::shared_ptr<const OutboxBatch> batch;
+        std::size_t done;
+        std::vector<relay::Failure> failures;
+        std::uint64_t count;  // calls of note() that it stands for
+    };
+
+    void write_note(const Note& note);
+    void move_position(const Note& note);
+    void settle_parked(const Note& note);
+    void park(const std::vector<relay::Failure>& failures);
+
+    postgres::Pipe& pipe_;
+    const std::string group_id_, epoch_;
+    Time write_at_{};          // not before then
+    std::size_t writing_ = 0;  // notes that are under way to the server
+    std::uint64_t parks_ = 0;
+    std::uint64_t parked_batch_ = 0;  // the parked batch at hand
+    std::size_t parked_done_ = 0;
+
+    mutable std::mutex mutex_;  // guards what follows
+    std::condition_variable written_;
+    std::vector<Note> notes_;
+    std::uint64_t noted_ = 0;    // calls of note()
+    std::uint64_t durable_ = 0;  // of those, how many are committed
+    std::string failure_;
+};
+
+}  // namespace baton::tables

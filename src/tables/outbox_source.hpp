@@ -1,0 +1,129 @@
+#pragma once
+// Events of an outbox group, read by a relay that owns the group alone, and the checkpoint that moves the
+// group's position.
+//
+// One work connection in pipeline mode: while a batch is handled the next read is under way, and positions
+// travel in the same pipe. A second connection waits for the doorbell. The thread that reads does all the
+// talking; settle() only leaves a note for it (OutboxPositions).
+
+#include <atomic>
+#include <optional>
+
+#include "postgres/doorbell.hpp"
+#include "postgres/pipe.hpp"
+#include "relay/io.hpp"
+#include "tables/load_limit.hpp"
+#include "tables/outbox_batch.hpp"
+#include "tables/outbox_positions.hpp"
+
+namespace baton::tables {
+
+struct OutboxOptions {
+    std::string conninfo;
+    std::string group;
+    std::string owner;                  // this relay's name, unlike any other's
+    relay::milliseconds lease{15000};   // how long it takes until another relay may take over from a dead one
+    int batch = 2000;                   // events per read, at most
+    std::size_t batch_bytes = 4 << 20;  // fewer events are read when these would be larger; one may be
+    std::size_t max_event_bytes = LoadLimit::usual;  // what has more is not loaded
+    std::string wake_up = "auto";                    // bell, notify or poll
+};
+
+// Another relay, or a consumer, has the group.
+struct Held {
+    std::string by;
+    std::string until;
+};
+
+class OutboxSource final : public relay::Feed {
+  public:
+    using Clock = std::chrono::steady_clock;
+
+    // Take the group. Null when somebody else has it; `held` then says who. Throws Error when that cannot be
+    // at all.
+    static std::unique_ptr<OutboxSource> take(const OutboxOptions& options, Held& held);
+    ~OutboxSource() override;
+
+    relay::BatchPtr read(relay::milliseconds patience) override;
+    void tend(relay::milliseconds patience) override;
+    void close() override;
+    void interrupt() override;
+    void end_by(Clock::time_point end) override { patience_->end_by(end); }
+    void load_at_most(std::size_t bytes) override { load_limit_.sink_takes(bytes); }
+    bool may_send() const override { return !patience_->over(); }
+    bool ordered() const override { return ordered_; }
+
+    void settle(const relay::BatchPtr& batch, std::size_t done,
+                std::vector<relay::Failure> failures) override;
+    void flush() override;
+
+  private:
+    using PatiencePtr = std::shared_ptr<postgres::Patience>;
+    using WindowPtr = std::shared_ptr<const Window>;
+    enum class Reading { nothing, opening, window, payloads, parked };  // what is under way in the pipe
+
+    OutboxSource(const OutboxOptions& options, PatiencePtr patience, postgres::Connection connection,
+                 const postgres::Result& taken);
+
+    void ask();  // start the next read, when there is something to ask for
+    void open_window();
+    void open_by_function();
+    void read_window();
+    void read_parked();
+    void take_window(const postgres::Result& answer);
+    void take_rows(postgres::Result answer, bool late, int limit);
+    void read_payloads(const std::shared_ptr<OutboxBatch>& batch);
+    void give_back(const std::vector<long long>& ids);
+    void flush_log();
+    void await_standbys();
+    void adapt_limit(const OutboxBatch& batch, int limit);
+    std::shared_ptr<OutboxBatch> finish(std::shared_ptr<OutboxBatch> batch);
+    void set_aside(OutboxBatch& batch);
+
+    void do_chores();  // write positions, renew
+    void renew();
+    void end_before_lease() const;
+    void ring();                         // let wait() end
+    void wait(Clock::time_point until);  // for the server, the doorbell, a note or an interruption
+    template <class Step>
+    auto guarded(const Step& step);  // remember a failure, so that flush() need not wait for ever
+
+    OutboxOptions options_;
+    LoadLimit load_limit_;
+    PatiencePtr patience_;  // ends before the lease
+    bool pooled_ = false;
+    postgres::Pipe pipe_;
+    const std::string group_id_, epoch_;
+    OutboxPositions positions_;
+    std::unique_ptr<postgres::Doorbell> doorbell_;
+    int wake_fd_ = -1;
+
+    std::string relation_;
+    bool ordered_ = true;
+    PayloadKind payload_kind_ = PayloadKind::json;
+    bool from_jsonb_ = false;
+    std::string late_sql_, fresh_sql_, parked_sql_;
+
+    // where reading stands
+    std::string era_, seen_;
+    WindowPtr window_;
+    bool held_back_ = false;  // the window's commits may not be where they must be before its events leave
+    std::int64_t window_number_ = 0;
+    std::int64_t after_id_ = 0;
+    int limit_;
+    std::uint64_t next_number_ = 1;
+    Reading reading_ = Reading::nothing;
+    std::shared_ptr<OutboxBatch> arrived_;
+    bool receiving_ = false;  // a part of an answer has come
+    bool found_nothing_ = false;
+    std::optional<Clock::time_point> sleep_until_;
+    std::int64_t parked_upto_ = 0;
+    bool blocking_ = true;
+    std::optional<Clock::time_point> parked_due_;
+    Clock::time_point parked_not_before_{};
+    Clock::time_point renewed_at_{};  // when the renewal was asked for that was answered last
+    Clock::time_point renew_at_{};
+    std::atomic<bool> interrupted_{false};
+};
+
+}  // namespace baton::tables

@@ -1,0 +1,87 @@
+#pragma once
+// A bounded number of HTTP POSTs under way at once, on libcurl's multi interface. Connections are kept and
+// used again.
+
+#include <curl/curl.h>
+
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "relay/settings.hpp"
+#include "wire/byte_stream.hpp"
+
+namespace baton::wire {
+
+struct HttpOptions {
+    std::chrono::milliseconds connect_timeout{};
+    std::chrono::milliseconds timeout{};
+    TlsSettings tls;
+    std::size_t max_concurrent = 1;
+    bool allow_private =
+        true;  // false: connect to public addresses only, judged by what the name resolved to
+    std::size_t max_response = 64 * 1024;  // nobody reads more of an answer
+    std::string proxy;                     // empty: none, whatever the environment says
+    // AWS Signature Version 4: "aws:amz:REGION:SERVICE" with the two keys.
+    std::string sigv4;
+    std::string access_key;
+    std::string secret_key;
+};
+
+// Read connect_timeout, timeout, max_concurrent, proxy and tls_*.
+HttpOptions read_http_options(const relay::Settings& settings, std::int64_t default_concurrency);
+
+struct HttpRequest {
+    std::uint64_t id = 0;
+    std::string url;
+    std::vector<std::string> headers;  // "Name: value", or "Name;" for an empty value
+    std::string_view body;             // lives until the response
+    std::string own_body;              // used instead when it is not empty
+};
+
+struct HttpResponse {
+    std::uint64_t id = 0;
+    long status = 0;   // 0: no answer, see error
+    std::string body;  // its first max_response bytes
+    std::string error;
+    // Why there can never be an answer, where that is so.
+    enum class Hopeless { no, bad_url, refused_address } hopeless = Hopeless::no;
+    std::optional<std::chrono::milliseconds> retry_after;
+};
+
+class HttpTransfers {
+  public:
+    explicit HttpTransfers(HttpOptions options);
+    ~HttpTransfers();
+    HttpTransfers(const HttpTransfers&) = delete;
+    HttpTransfers& operator=(const HttpTransfers&) = delete;
+
+    bool full() const { return running_.size() >= options_.max_concurrent; }
+    bool idle() const { return running_.empty(); }
+    // Start a request; only when not full.
+    void start(HttpRequest request);
+    // Append the responses that are complete; waits up to `patience` for the first, or for wake().
+    void collect(std::vector<HttpResponse>& responses, std::chrono::milliseconds patience);
+    // Make a waiting collect() return. May be called from any thread.
+    void wake();
+    // Ask for the URL's HEAD; any answer will do. Throws ConnectionError when there is none.
+    void ask_head(const std::string& url) const;
+
+  private:
+    struct Transfer;
+    void set_common(Transfer& transfer, const std::string& url) const;
+    HttpResponse finish(Transfer& transfer, CURLcode result) const;
+
+    HttpOptions options_;
+    std::atomic<bool> woken_{false};
+    std::unique_ptr<CURLM, CURLMcode (*)(CURLM*)> multi_;
+    std::map<CURL*, std::unique_ptr<Transfer>> running_;
+    std::vector<std::unique_ptr<Transfer>> spare_;
+};
+
+}  // namespace baton::wire
