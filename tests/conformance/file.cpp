@@ -5,6 +5,7 @@
 
 #include <fstream>
 
+#include "base/file.hpp"
 #include "brokers/file/lines.hpp"
 #include "brokers/registry.hpp"
 #include "conformance/driver.hpp"
@@ -189,6 +190,66 @@ std::unique_ptr<SmallDisk> mount_small_disk() {
         announce_skip(unavailable.what());
         return nullptr;
     }
+}
+
+TEST(FileSink, what_was_written_to_a_file_that_is_deleted_meanwhile_comes_again) {
+    FileFixture fixture;
+    const std::string path = fixture.make_destination();
+    const auto sink = brokers::make_sink(fixture.settings(path));
+    Driver driver(*sink, 4);
+    driver.give(make_messages(0, 3));
+    driver.run();
+    fs::remove(path);
+    driver.give(make_messages(3, 2));
+    driver.run();
+    ASSERT_EQ(fixture.read_all(path).size(), 2U) << "those after the deletion have a file";
+    driver.give(make_messages(5, 2));
+    driver.fill();  // written, not reported
+    fs::remove(path);
+    driver.run();
+    const auto messages = fixture.read_all(path);
+    ASSERT_EQ(messages.size(), 2U) << "what was reported is in a file that has a name";
+    EXPECT_EQ(messages[0].id, "m5");
+}
+
+TEST(FileSink, a_file_that_is_moved_away_keeps_what_it_has_and_a_new_one_begins) {
+    FileFixture fixture;
+    const std::string path = fixture.make_destination();
+    const auto sink = brokers::make_sink(fixture.settings(path));
+    Driver driver(*sink, 4);
+    driver.give(make_messages(0, 3));
+    driver.run();
+    fs::rename(path, path + ".1");
+    driver.give(make_messages(3, 2));
+    driver.run();
+    EXPECT_EQ(fixture.read_all(path + ".1").size(), 3U);
+    EXPECT_EQ(fixture.read_all(path).size(), 2U);
+    // another file in its place
+    fs::rename(path, path + ".2");
+    std::ofstream(path) << "";
+    driver.give(make_messages(5, 2));
+    driver.run();
+    EXPECT_EQ(fixture.read_all(path + ".2").size(), 2U);
+    EXPECT_EQ(fixture.read_all(path).size(), 2U);
+}
+
+TEST(FileSink, a_file_that_is_full_when_it_is_deleted_takes_no_stranger_with_it) {
+    FileFixture fixture;
+    const std::string path = fixture.make_destination();
+    auto settings = fixture.settings(path);
+    settings.set("rotate_size", 100);
+    const auto sink = brokers::make_sink(settings);
+    Driver driver(*sink, 4);
+    driver.give(make_messages(0, 1));
+    driver.fill();
+    fs::remove(path);
+    std::ofstream(path) << "{\"id\":\"stranger\"}\n";
+    driver.run();
+    std::string text;  // of the file, or of the full one that it has become meanwhile
+    for (const auto& entry : fs::directory_iterator(fs::path(path).parent_path()))
+        text += read_text(entry.path());
+    EXPECT_NE(text.find("stranger"), std::string::npos) << text;
+    EXPECT_NE(text.find("m0"), std::string::npos) << text;
 }
 
 TEST(FileSink, a_full_disk_is_waited_for_and_leaves_whole_lines_once_each) {

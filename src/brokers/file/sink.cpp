@@ -57,6 +57,16 @@ std::uint64_t read_size(const relay::Settings& settings, const std::string& key)
     settings.refuse(key, "is no size", "write a number of bytes, 500MB or 2GB");
 }
 
+// Make the names in the file's folder durable.
+void flush_folder(const fs::path& file) {
+    const fs::path folder = file.parent_path().empty() ? "." : file.parent_path();
+    const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) fail("open", folder);
+    const bool flushed = ::fsync(fd) == 0;
+    ::close(fd);
+    if (!flushed) fail("flush", folder);
+}
+
 // The open file with its lock, its size and its age.
 class LogFile {
   public:
@@ -71,7 +81,9 @@ class LogFile {
         ::fstat(fd_, &status);
         size_ = static_cast<std::uint64_t>(status.st_size);
         try {
+            if (!in_place()) throw Error(options_.path.string() + " was moved while it was opened");
             repair();
+            if (options_.sync) flush_folder(options_.path);  // it may be new there
         } catch (...) {
             ::close(fd_);
             throw;
@@ -100,6 +112,19 @@ class LogFile {
 
     void sync() const {
         if (::fdatasync(fd_) != 0) fail("flush", options_.path);
+    }
+
+    // False when the file was deleted: what was written to it is nowhere.
+    bool exists() const {
+        struct stat own {};
+        return ::fstat(fd_, &own) == 0 && own.st_nlink > 0;
+    }
+    // False when somebody has moved or deleted it: the path names another file, or none.
+    bool in_place() const {
+        struct stat own {};
+        struct stat named {};
+        return ::fstat(fd_, &own) == 0 && ::stat(options_.path.c_str(), &named) == 0 &&
+               own.st_dev == named.st_dev && own.st_ino == named.st_ino;
     }
 
     bool full() const {
@@ -157,6 +182,8 @@ class FileSink final : public relay::Sink {
         // stays open: what was written to it before is still to be flushed.
         if (error_.empty())
             error_ = attempt([this] {
+                // A file with lines that are not reported yet stays until they are.
+                if (file_ && written_.empty() && !file_->in_place()) file_.reset();
                 if (!file_) file_ = std::make_unique<LogFile>(options_);
                 file_->append(buffer_);
             });
@@ -170,6 +197,7 @@ class FileSink final : public relay::Sink {
         if (!written_.empty()) {
             why = attempt([this] {
                 if (options_.sync) file_->sync();
+                if (!file_->exists()) throw Error(options_.path.string() + " was deleted");
             });
             // What was not flushed may be in the file or not: it is sent again.
             const auto verdict = why.empty() ? Verdict::delivered : Verdict::retry;
@@ -178,7 +206,7 @@ class FileSink final : public relay::Sink {
         for (const auto ticket : failed_) deliveries.push_back({ticket, Verdict::retry, error_, {}});
         // After an error the file is opened anew; a full one is put aside, now or next time.
         if (!why.empty() || !error_.empty() || !attempt([this] {
-                                                    if (file_ && file_->full()) rotate();
+                                                    if (file_ && file_->full() && file_->in_place()) rotate();
                                                 }).empty())
             file_.reset();
         written_.clear();
@@ -214,13 +242,6 @@ class FileSink final : public relay::Sink {
         if (::rename(options_.path.c_str(), target.c_str()) != 0) fail("rename", options_.path);
         file_ = std::make_unique<LogFile>(options_);
         forget_old();
-        if (!options_.sync) return;
-        const fs::path folder = options_.path.parent_path().empty() ? "." : options_.path.parent_path();
-        const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (fd < 0) fail("open", folder);
-        const bool flushed = ::fsync(fd) == 0;
-        ::close(fd);
-        if (!flushed) fail("flush", folder);
     }
 
     // A full file of ours is called NAME-20260131T235959Z[-N].EXT: the time it was put aside, and which of

@@ -9,7 +9,8 @@
 //
 // A full file is renamed to NAME-20260131T235959Z[-N].EXT next to it. One process writes at a time: the file
 // is locked. After a crash the last line may be cut off; it is removed when the file is opened again, because
-// it was never reported delivered.
+// it was never reported delivered. A file that somebody moves away or deletes is left behind: a new one
+// begins under its name, and what a deleted one had that was not reported yet is written again.
 
 #include <memory>
 
