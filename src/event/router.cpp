@@ -51,8 +51,11 @@ const char* flaw_of(std::string_view destination, const DestinationRules& rules)
     return rules.flaw_of == nullptr ? nullptr : rules.flaw_of(destination);
 }
 
-// Cut at commas outside of braces.
-std::vector<std::string> split_templates(std::string_view text) {
+}  // namespace
+
+const DestinationRules url_rules{flaw_of_url, true};
+
+std::vector<std::string> split_destinations(std::string_view text) {
     std::vector<std::string> parts(1);
     int depth = 0;
     for (const char c : text) {
@@ -68,10 +71,6 @@ std::vector<std::string> split_templates(std::string_view text) {
         if (!trim(part).empty()) trimmed.emplace_back(trim(part));
     return trimmed;
 }
-
-}  // namespace
-
-const DestinationRules url_rules{flaw_of_url, true};
 
 bool matches_pattern(std::string_view text, std::string_view pattern) {
     std::size_t t = 0;
@@ -106,7 +105,7 @@ Router::Router(std::string_view destination, DestinationRules rules, Filter filt
     const Template::Escape escape = rules.is_url ? append_url_escaped : Template::Escape{};
     // Commas are ordinary in a URL.
     const auto parts = rules.is_url ? std::vector<std::string>{std::string(trim(destination))}
-                                    : split_templates(destination);
+                                    : split_destinations(destination);
     for (const auto& part : parts) {
         const Template& made = templates_.emplace_back(part, escape);
         if (!made.constant()) continue;

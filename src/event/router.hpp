@@ -30,6 +30,9 @@ struct Filter {
     bool wants(const Event& event) const;
 };
 
+// Cut several templates at the commas between them.
+std::vector<std::string> split_destinations(std::string_view text);
+
 class Router {
   public:
     // `destination` is one template, or several separated by commas: the event goes to each. An event whose

@@ -40,6 +40,7 @@ class NatsFixture : public SinkFixture {
     void kill_broker() override { server_.kill_hard(); }
     void start_broker() override { server_.start(); }
     Proxy* proxy() override { return &proxy_; }
+    std::string direct_url() const { return server_.url(); }
     std::string name_missing() override { return "S" + std::to_string(++count_) + ".events"; }
     void make_missing(const std::string& destination) override {
         const std::string name = destination.substr(0, destination.find('.'));
@@ -101,6 +102,7 @@ TEST(NatsSink, what_the_server_finds_too_large_is_rejected) {
 
 TEST(NatsSink, the_servers_limit_is_the_sinks_once_it_is_connected) {
     NatsFixture fixture;
+    fixture.make_destination();
     const auto sink = brokers::make_sink(fixture.settings({}));
     EXPECT_EQ(sink->traits().max_message_bytes, 0U);
     sink->check();
@@ -185,11 +187,60 @@ TEST(NatsSink, a_stream_is_created_when_the_settings_say_so) {
     EXPECT_EQ(fixture.read_all("MADE.x").size(), 1U);
 }
 
-TEST(NatsSink, a_check_finds_a_stream_that_is_missing) {
+// What a check says, with its hint; empty when all is well.
+std::string finding_of(const relay::Settings& settings) {
+    try {
+        brokers::make_sink(settings)->check();
+        return {};
+    } catch (const Error& error) {
+        return error.what();
+    }
+}
+
+TEST(NatsSink, a_check_finds_that_no_stream_takes_the_subject) {
+    NatsFixture fixture;
+    NatsClient(fixture.direct_url()).add_stream("SHOP", "shop.>");
+    auto settings = fixture.settings({});
+    for (const std::string subject :
+         {"not.there", "not.{event_type}", "shop.x, not.there", "shopping.{topic|x}"}) {
+        settings.set("subject", subject);
+        EXPECT_NE(finding_of(settings).find("no stream takes"), std::string::npos) << subject;
+    }
+    for (const std::string subject :
+         {"shop.x", "shop.{event_type}", "shop.a-{key}.b", "{topic}", "shop.x, shop.{key}"}) {
+        settings.set("subject", subject);
+        EXPECT_EQ(finding_of(settings), "") << subject;
+    }
+    NatsClient(fixture.direct_url()).delete_stream("SHOP");
+    EXPECT_NE(finding_of(fixture.settings({})).find("no stream takes"), std::string::npos);
+}
+
+TEST(NatsSink, a_check_finds_that_the_named_stream_is_missing_or_takes_something_else) {
+    NatsFixture fixture;
+    NatsClient client(fixture.direct_url());
+    client.add_stream("SHOP", "shop.>");
+    client.add_stream("OTHER", "other.>");
+    auto settings = fixture.settings({});
+    settings.set("subject", "shop.{event_type}");
+    settings.set("stream", "SHIP");
+    EXPECT_NE(finding_of(settings).find("no stream SHIP"), std::string::npos) << finding_of(settings);
+    settings.set("stream", "OTHER");
+    EXPECT_NE(finding_of(settings).find("OTHER does not take"), std::string::npos) << finding_of(settings);
+    settings.set("stream", "SHOP");
+    EXPECT_EQ(finding_of(settings), "");
+}
+
+TEST(NatsSink, no_message_names_a_place_in_the_librarys_source) {
     NatsFixture fixture;
     auto settings = fixture.settings({});
-    settings.set("subject", "not.there");
-    EXPECT_THROW(brokers::make_sink(settings)->check(), Error);
+    settings.set("url", "nats://127.0.0.1:" + std::to_string(find_free_port()));
+    const std::string away = finding_of(settings);
+    EXPECT_NE(away.find("No server available"), std::string::npos) << away;
+    EXPECT_EQ(away.find(".c:"), std::string::npos) << away;
+    settings.set("url", "tls://127.0.0.1:" + std::to_string(fixture.proxy()->port()));
+    const std::string plain = finding_of(settings);
+    EXPECT_FALSE(plain.empty());
+    EXPECT_EQ(plain.find(".c:"), std::string::npos) << plain;
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <bit>
 #include <deque>
 #include <map>
+#include <regex>
 #include <sstream>
 
 #include "baton/error.hpp"
@@ -14,17 +15,23 @@ namespace baton::brokers {
 
 using std::chrono::milliseconds;
 
-namespace {
-
-std::string words_of(natsStatus status) {
-    const char* last = nats_GetLastError(nullptr);
-    const std::string text = natsStatus_GetText(status);
-    return last != nullptr && *last != '\0' ? text + ": " + last : text;
+std::string without_source_positions(std::string_view words) {
+    static const std::regex position(R"(\(\w+\.c:\d+\):? ?)");
+    return std::regex_replace(std::string(words), position, "");
 }
+
+std::string nats_words(natsStatus status) {
+    const char* last = nats_GetLastError(nullptr);
+    const std::string more = last == nullptr ? "" : without_source_positions(last);
+    std::string text = natsStatus_GetText(status);
+    return more.empty() || more == text ? text : text + ": " + more;
+}
+
+namespace {
 
 void need(natsStatus status, const std::string& what) {
     if (status == NATS_OK) return;
-    const std::string words = "cannot " + what + ": " + words_of(status);
+    const std::string words = "cannot " + what + ": " + nats_words(status);
     if (status == NATS_CONNECTION_AUTH_FAILED || status == NATS_NOT_PERMITTED)
         throw wire::AccessRefused(words);
     throw ConnectionError(words);
@@ -212,7 +219,8 @@ void NatsSession::on_error(natsConnection* connection, natsSubscription*, natsSt
     if (!shared) return;
     const char* last = nullptr;
     natsConnection_GetLastError(connection, &last);
-    const std::string words = last != nullptr && *last != '\0' ? last : natsStatus_GetText(status);
+    const std::string words =
+        last != nullptr && *last != '\0' ? without_source_positions(last) : natsStatus_GetText(status);
     const std::lock_guard lock(shared->mutex);
     shared->error = words;
     const std::string marker = "ublish to \"";
@@ -228,7 +236,7 @@ void NatsSession::on_closed(natsConnection* connection, void* id) {
     const char* last = nullptr;
     natsConnection_GetLastError(connection, &last);
     const std::lock_guard lock(shared->mutex);
-    if (last != nullptr && *last != '\0') shared->error = last;
+    if (last != nullptr && *last != '\0') shared->error = without_source_positions(last);
     if (shared->error.empty()) shared->error = "the connection was closed";
     shared->closed = true;
     shared->changed.notify_one();
@@ -297,18 +305,27 @@ std::size_t NatsSession::max_payload() const {
     return static_cast<std::size_t>(std::max<std::int64_t>(natsConnection_GetMaxPayload(connection_), 0));
 }
 
-bool NatsSession::has_stream(const std::string& subject) {
+std::vector<std::string> NatsSession::streams_of(const std::string& subject) {
     jsOptions options;
     jsOptions_Init(&options);
     options.Stream.Info.SubjectsFilter = subject.c_str();
     jsStreamNamesList* names = nullptr;
     jsErrCode code{};
     const natsStatus status = js_StreamNames(&names, jetstream_, &options, &code);
-    const bool found = names != nullptr && names->Count > 0;
+    std::vector<std::string> found;
+    for (int i = 0; names != nullptr && i < names->Count; ++i) found.emplace_back(names->List[i]);
     jsStreamNamesList_Destroy(names);
-    if (status == NATS_NOT_FOUND) return false;
-    need(status, "ask for the streams of " + subject);
+    if (status != NATS_NOT_FOUND) need(status, "ask for the streams of " + subject);
     return found;
+}
+
+bool NatsSession::has_stream(const std::string& name) {
+    jsStreamInfo* info = nullptr;
+    jsErrCode code{};
+    const natsStatus status = js_GetStreamInfo(&info, jetstream_, name.c_str(), nullptr, &code);
+    jsStreamInfo_Destroy(info);
+    if (status != NATS_NOT_FOUND) need(status, "look for the stream " + name);
+    return status == NATS_OK;
 }
 
 void NatsSession::create_stream(const NatsOptions& options) {
@@ -319,12 +336,9 @@ void NatsSession::create_stream(const NatsOptions& options) {
     config.Name = options.stream.c_str();
     config.Subjects = subjects.data();
     config.SubjectsLen = static_cast<int>(subjects.size());
-    jsStreamInfo* info = nullptr;
+    if (has_stream(options.stream)) return;
     jsErrCode code{};
-    natsStatus status = js_GetStreamInfo(&info, jetstream_, options.stream.c_str(), nullptr, &code);
-    if (status == NATS_NOT_FOUND) status = js_AddStream(&info, jetstream_, &config, nullptr, &code);
-    jsStreamInfo_Destroy(info);
-    need(status, "create the stream " + options.stream);
+    need(js_AddStream(nullptr, jetstream_, &config, nullptr, &code), "create the stream " + options.stream);
 }
 
 void NatsSession::check_jetstream() {

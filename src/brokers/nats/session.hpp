@@ -21,7 +21,8 @@ namespace baton::brokers {
 
 struct NatsOptions {
     std::vector<std::string> urls;
-    std::string subject;  // when it is the same for every event
+    std::string subject;                // when it is the same for every event
+    std::vector<std::string> subjects;  // where events may go, with wildcards for what only an event knows
     std::string stream;
     bool create_stream = false;
     std::vector<std::string> stream_subjects;
@@ -32,6 +33,10 @@ struct NatsOptions {
 
 // Read what says where the servers are and how to talk to them; throws SettingsError.
 NatsOptions read_nats_server(const relay::Settings& settings);
+
+// The library's words; it puts the places in its own source before them, which help nobody.
+std::string without_source_positions(std::string_view words);
+std::string nats_words(natsStatus status);
 
 using NatsOptionsPtr = std::unique_ptr<natsOptions, decltype(&natsOptions_Destroy)>;
 // Make them what the library wants; throws ConnectionError.
@@ -66,8 +71,10 @@ class NatsSession {
     // Take the answers that came, waiting up to `patience` for the first.
     Taken take(std::chrono::milliseconds patience);
 
-    // Tell whether a stream takes this subject; throws ConnectionError when the server does not say.
-    bool has_stream(const std::string& subject);
+    // The streams that take this subject, or some of those that its wildcards stand for. This and those that
+    // follow throw ConnectionError when the server does not say.
+    std::vector<std::string> streams_of(const std::string& subject);
+    bool has_stream(const std::string& name);
     void create_stream(const NatsOptions& options);
     // Throws Error when JetStream is not there for us.
     void check_jetstream();

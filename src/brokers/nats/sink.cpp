@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "brokers/fixed_destination.hpp"
 #include "brokers/nats/session.hpp"
+#include "event/router.hpp"
 #include "wire/access_refused.hpp"
 
 namespace baton::brokers {
@@ -49,6 +51,15 @@ std::string flaw_of(const Header& header) {
     return "the value of header \"" + header.name + "\" has line breaks, which nats does not take";
 }
 
+// Return the subject with a wildcard in place of what is not known before there is an event: everything from
+// the first name with a field in it, since a value may be several names.
+std::string pattern_of(const std::string& subject) {
+    const auto brace = subject.find_first_of("{}");
+    if (brace == std::string::npos) return subject;
+    const auto dot = subject.rfind('.', brace);
+    return (dot == std::string::npos ? "" : subject.substr(0, dot + 1)) + ">";
+}
+
 class NatsSink final : public relay::Sink {
   public:
     explicit NatsSink(NatsOptions options) : options_(std::move(options)) {}
@@ -59,8 +70,9 @@ class NatsSink final : public relay::Sink {
         connect();
         session_->check_jetstream();
         if (options_.create_stream) session_->create_stream(options_);
-        if (!options_.subject.empty() && !session_->has_stream(options_.subject))
-            throw Error("no stream takes the subject " + options_.subject);
+        if (!options_.stream.empty() && !session_->has_stream(options_.stream))
+            throw Error("nats has no stream " + options_.stream, "make it, or set create_stream");
+        for (const auto& subject : options_.subjects) check_subject(subject);
     }
 
     void send(std::span<const Message> messages) override {
@@ -93,6 +105,17 @@ class NatsSink final : public relay::Sink {
     std::string trouble() override { return trouble_; }
 
   private:
+    void check_subject(const std::string& subject) {
+        const auto streams = session_->streams_of(subject);
+        const std::string named = (subject.ends_with('>') ? "a subject like " : "the subject ") + subject;
+        if (streams.empty())
+            throw Error("no stream takes " + named, "make one, or set stream and create_stream");
+        if (!options_.stream.empty() && std::ranges::find(streams, options_.stream) == streams.end())
+            throw Error("the stream " + options_.stream + " does not take " + named + ", but " +
+                            streams.front() + " does",
+                        "mend the subjects of the stream, or the names in the settings");
+    }
+
     void connect() {
         if (session_ != nullptr) return;
         session_ = std::make_unique<NatsSession>(options_);
@@ -172,8 +195,9 @@ class NatsSink final : public relay::Sink {
 
 std::unique_ptr<relay::Sink> make_nats_sink(const relay::Settings& settings) {
     NatsOptions options = read_nats_server(settings);
-    const std::string subject = settings.text("subject", "");
-    if (subject.find_first_of("{,") == std::string::npos) options.subject = subject;
+    options.subject = fixed_destination(settings, "subject");
+    for (const auto& each : split_destinations(settings.text("subject", "{topic}")))
+        options.subjects.push_back(pattern_of(each));
     options.stream = settings.text("stream", "");
     options.create_stream = settings.boolean("create_stream", false);
     options.stream_subjects = settings.list("stream_subjects");

@@ -11,7 +11,7 @@
 //
 //   url              "nats://localhost:4222", or several with commas; tls:// for TLS
 //   subject          see relay/transform.hpp
-//   stream           with create_stream: the stream to create when it is missing
+//   stream           the stream that takes the messages: a check looks for it, create_stream makes it
 //   create_stream    false
 //   stream_subjects  what the created stream takes; the subject by default, when that is the same for every
 //   event username, password, token, credentials (a file), tls_ca, tls_cert, tls_key (files) ack_timeout 10s,

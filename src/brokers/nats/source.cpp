@@ -34,7 +34,7 @@ struct Options {
 using MessagePtr = std::unique_ptr<natsMsg, decltype(&natsMsg_Destroy)>;
 
 void need(natsStatus status, const std::string& doing) {
-    if (status != NATS_OK) throw ConnectionError("nats, " + doing + ": " + natsStatus_GetText(status));
+    if (status != NATS_OK) throw ConnectionError("nats, " + doing + ": " + nats_words(status));
 }
 
 // A connection with JetStream on it.
