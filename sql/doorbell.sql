@@ -7,8 +7,8 @@
 --   baton_internal.flush_wal_up_to(lsn)                     waits until the log is on disk up to there
 --
 -- A reader asks for the value, polls, and when it found nothing waits for another value; then nothing is lost between
--- its look and its sleep. It may wake for nothing. It keeps a slow poll, because a few commits ring nowhere: rows put
--- directly into a partition, or a server that has no room for the bells.
+-- its look and its sleep. It may wake for nothing. It keeps a slow poll, because a few commits ring nowhere: on a server that has no
+-- room for the bells.
 
 select baton_internal.declare_privileges('execute', '{baton_consumer,baton_relay,baton_operator}',
                                 '{doorbell_kind,doorbell_value,wait_for_events,flush_wal_up_to}');

@@ -134,13 +134,26 @@ begin
     perform baton_internal.add_partition(outbox), baton_internal.add_partition(outbox);
     update baton_internal.outbox_partitions p set state = case p.first_id when 1 then 'open' else 'ahead' end where p.outbox_id = outbox.outbox_id;
     perform baton_internal.make_append_only(outbox.relation, outbox.outbox_id);
-    execute format('create trigger baton_doorbell after insert on %s for each statement execute function baton_internal.ring_doorbell(''outbox'')', full_name);
+    perform baton_internal.watch_publishers(outbox.relation);
     perform baton_internal.guard_outbox(outbox);
     perform baton_internal.grant_outbox(outbox);
     return outbox.relation;
 end
 $$;
 comment on function baton_internal.make_outbox(text, text, jsonb, boolean) is 'makes an outbox; called by create_outbox()';
+
+-- Have every statement that publishes into a table of an outbox, the log itself or a partition, compare the era and ring. It does so as a replica,
+-- too: what is published unseen into a log that was just restored would count as restored with it.
+create function baton_internal.watch_publishers(relation regclass)
+returns void
+language plpgsql
+as $$
+begin
+    execute format('create trigger baton_doorbell after insert on %s for each statement execute function baton_internal.ring_doorbell(''outbox'')', relation);
+    execute format('alter table %s enable always trigger baton_doorbell', relation);
+end
+$$;
+comment on function baton_internal.watch_publishers(regclass) is 'trigger on a table of an outbox that compares the era and rings the doorbell';
 
 -- Add a partition after the last one. Attaching does not make writers wait.
 create function baton_internal.add_partition(outbox baton.outboxes)
@@ -158,7 +171,7 @@ begin
       from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace where c.oid = outbox.relation;
     partition_name := format('%I.%I', place.schema_name, baton_internal.unused_name(place.schema_name, place.table_name, '_p' || first / width + 1));
     execute format('create table %s (like %s including all excluding identity)', partition_name, outbox.relation);
-    perform baton_internal.make_append_only(partition_name::regclass, outbox.outbox_id);
+    perform baton_internal.make_append_only(partition_name::regclass, outbox.outbox_id), baton_internal.watch_publishers(partition_name::regclass);
     execute format('alter table %s attach partition %s for values from (%s) to (%s)',
                    outbox.relation, partition_name, first, (first / width + 1) * width);
     insert into baton_internal.outbox_partitions (outbox_id, first_id, end_id, relation)

@@ -59,6 +59,22 @@ end
 $$;
 comment on function baton_internal.note_place(baton.outboxes) is 'marks partitions as left and open by where the sequence is';
 
+-- Note partitions of the log and of the archive that the catalog does not know. A dump without one of its tables leaves the catalog without the rows of
+-- all of them. Where the sequence is tells what has been left; their time counts from now.
+create function baton_internal.find_partitions(outbox baton.outboxes)
+returns void
+language sql
+as $$
+    insert into baton_internal.outbox_partitions (outbox_id, first_id, end_id, relation, state)
+    select outbox.outbox_id, b.ids[1]::bigint, b.ids[2]::bigint, c.oid, case when i.inhparent = outbox.relation then 'new' else 'archived' end
+      from pg_catalog.pg_inherits i
+      join pg_catalog.pg_class c on c.oid = i.inhrelid
+     cross join lateral regexp_match(pg_get_expr(c.relpartbound, c.oid), $r$FROM \('?(\d+)'?\) TO \('?(\d+)'?\)$r$) as b (ids)
+     where i.inhparent in (outbox.relation, baton_internal.archive_of(outbox)) and not i.inhdetachpending and b.ids is not null
+    on conflict (outbox_id, first_id) do nothing
+$$;
+comment on function baton_internal.find_partitions(baton.outboxes) is 'notes partitions that a restore left out of the catalog';
+
 -- Keep two partitions ahead of the log. Nobody waits for that.
 create function baton_internal.extend_outbox(outbox baton.outboxes)
 returns void
@@ -67,6 +83,7 @@ as $$
 begin
     delete from baton_internal.outbox_partitions p  -- somebody has dropped the table by hand
      where p.outbox_id = outbox.outbox_id and not exists (select from pg_catalog.pg_class c where c.oid = p.relation);
+    perform baton_internal.find_partitions(outbox);
     update baton_internal.outbox_partitions p set since = clock_timestamp()  -- noted while the clock was ahead
      where p.outbox_id = outbox.outbox_id and p.since > clock_timestamp();
     perform baton_internal.note_place(outbox);

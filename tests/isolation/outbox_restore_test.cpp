@@ -154,6 +154,24 @@ TEST_P(OutboxRestore, a_session_whose_first_events_were_rolled_back_publishes_in
     EXPECT_EQ(GroupReader(db, "g").drain(), expected);
 }
 
+// A script that restores may leave the session so that triggers of others do not fire.
+TEST_P(OutboxRestore, what_is_published_as_a_replica_or_into_a_partition_right_after_a_restore_is_delivered) {
+    Cluster new_cluster(GetParam());
+    const std::string partition =
+        "insert into events_p1 (id, event_type) values (nextval(pg_get_serial_sequence('events', 'id')), "
+        "'e')";
+    for (const std::string& insert :
+         {std::string("insert into events (event_type) values ('e')"), partition}) {
+        SCOPED_TRACE(insert);
+        const auto to = restored_database(shared_cluster(GetParam()), new_cluster);
+        Connection publisher(new_cluster.server().url(to.substr(to.find("dbname=") + 7)));
+        publisher.exec("set session_replication_role = replica");
+        publisher.exec(insert);
+        Connection db(to);
+        EXPECT_EQ(GroupReader(db, "g").drain(), "3");
+    }
+}
+
 TEST_P(OutboxRestore, a_window_that_was_open_is_read_on_where_the_log_is_shorter) {
     Cluster old_cluster(GetParam());
     const auto from = old_cluster.fresh_database();
@@ -253,6 +271,49 @@ TEST_P(OutboxRestore, nobody_reads_or_writes_before_several_jobs_have_restored_e
         EXPECT_EQ(db.value("select count(*) filter (where tgenabled <> 'A') from pg_trigger where tgname = "
                            "'baton_origin'"),
                   "0");
+    }
+}
+
+// The catalog's row of a table that is not in the dump cannot be loaded, and takes all rows of that table of
+// the catalog along.
+TEST_P(OutboxRestore, maintenance_goes_on_after_a_dump_without_what_was_archived) {
+    Cluster& cluster = shared_cluster(GetParam());
+    const auto from = cluster.quiet_database();
+    const auto publish_and_read = [](Connection& db) {
+        db.exec("insert into events (event_type) values ('e')");
+        const auto id = db.value("select max(id) from events");
+        EXPECT_EQ(GroupReader(db, "g").drain(), id);
+        for (int i = 0; i < 3; ++i) db.exec("call baton.run_maintenance()");
+        EXPECT_EQ(db.value("select maintenance_error from baton.outboxes"), "");
+    };
+    {
+        Connection db(from);
+        db.exec(
+            "select baton.create_outbox('events', partition_interval => '1 microsecond', retention => '0', "
+            "archive_for "
+            "=> '1 day'); select baton.create_consumer_group('g', 'events', 'earliest')");
+        for (int i = 0; i < 3; ++i) publish_and_read(db);
+        ASSERT_EQ(
+            db.value(
+                "select string_agg(relation::text, ',') from (select relation from "
+                "baton_internal.outbox_partitions where state = 'archived' order by first_id limit 1) a"),
+            "events_p1");
+    }
+    for (const std::string without : {"events_p1", "events_archive"}) {
+        SCOPED_TRACE(without);
+        const auto to = cluster.database_for_restore();
+        dump_and_restore(from, to, {.options = {"--exclude-table=" + without}, .go_on = true});
+        Connection db(to);
+        db.exec("update baton.jobs set enabled = false");
+        const auto archived =
+            "select count(*) from baton_internal.outbox_partitions where state = 'archived'";
+        const auto before = std::stoi(db.value(archived));
+        for (int i = 0; i < 3; ++i) publish_and_read(db);
+        wait_until("everything has left the log", [&] {
+            db.exec("call baton.run_maintenance()");
+            return db.value("select count(*) from events") == "0";
+        });
+        EXPECT_GE(std::stoi(db.value(archived)), before + 2);
     }
 }
 

@@ -114,7 +114,8 @@ void dump_and_restore(const std::string& from, const std::string& to, const Dump
     const auto file = (folder / "dump.sql").string();
     for (const std::string section : {"pre-data", "data", "post-data"}) {
         run_or_throw({.argv = with({"pg_dump", "-d", from, "--section=" + section, "-f", file})});
-        run_or_throw({.argv = {"psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", to, "-f", file}});
+        run_or_throw({.argv = {"psql", "-X", "-q", "-v", dump.go_on ? "ON_ERROR_STOP=0" : "ON_ERROR_STOP=1",
+                               "-d", to, "-f", file}});
         if (dump.between) dump.between(section);
     }
 }

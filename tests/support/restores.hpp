@@ -36,6 +36,7 @@ struct Dump {
     int jobs = 1;                                                  // of pg_restore
     std::vector<std::string> options = {};                         // of pg_dump
     std::function<void(const std::string& section)> between = {};  // called after each section, when given
+    bool go_on = false;  // after an error, as psql does unless it is told otherwise
 };
 // Dump one database and load it into another, which Cluster::database_for_restore() made. Throws Error in the
 // words of the tool that failed.
