@@ -215,6 +215,25 @@ end
 $$;
 comment on function baton_internal.note_commit(int, text, bigint, uuid) is 'notes what a consumer settled last';
 
+-- Lock a group and return it as it is now: its policy may have been changed while the caller waited.
+create function baton_internal.lock_group(g baton.consumer_groups)
+returns baton.consumer_groups
+language plpgsql volatile
+as $$
+declare
+    locked baton.consumer_groups;
+begin
+    select * into locked from baton.consumer_groups c where c.group_id = g.group_id for no key update;
+    if not found then
+        raise exception 'consumer group "%" was dropped', g.group_name using errcode = 'undefined_object';
+    elsif current_setting('transaction_isolation') <> 'read committed' then
+        perform baton_internal.lock_position(g.group_id);
+    end if;
+    return locked;
+end
+$$;
+comment on function baton_internal.lock_group(baton.consumer_groups) is 'serialises the members of a group and tells its policy';
+
 -- Find a group and check that the caller may work it.
 create function baton_internal.find_group(name text)
 returns baton.consumer_groups

@@ -180,10 +180,8 @@ begin
         end if;
         return;
     end if;
-    stored := baton_internal.lock_position(g.group_id);
-    if stored is null then
-        return;  -- dropped while we looked
-    end if;
+    g := baton_internal.lock_group(g);
+    stored := baton_internal.position_of(g.group_id);
     at := baton_internal.without_relay(g, stored);
     moment := clock_timestamp();
     until := moment + make_interval(secs => visibility_seconds);

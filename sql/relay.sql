@@ -223,7 +223,8 @@ begin
     perform baton_internal.check_duration('lease', lease);
     select * into outbox from baton.outboxes o where o.outbox_id = g.outbox_id;
     perform baton_internal.verify_era(outbox.relation);
-    at := baton_internal.lock_position(g.group_id);
+    g := baton_internal.lock_group(g);
+    at := baton_internal.position_of(g.group_id);
     select h.holder, h.until into taken.held_by, taken.held_until from baton_internal.group_holder(at, owner) h;
     if taken.held_by is not null then
         return taken;

@@ -67,7 +67,8 @@ begin
     if last_offset is null then
         raise exception 'last_offset is needed' using errcode = 'null_value_not_allowed';
     end if;
-    at := baton_internal.lock_position(g.group_id);
+    g := baton_internal.lock_group(g);
+    at := baton_internal.position_of(g.group_id);
     select * into outbox from baton.outboxes o where o.outbox_id = g.outbox_id;
     select q.lease_token into lease from baton_internal.held_parked(g, consumer_id, commit_offset.lease_token) q where q.id = last_offset;
     in_parked := found;
@@ -225,7 +226,8 @@ begin
     if ids is null or cardinality(ids) = 0 or array_position(ids, null) is not null or lease_token is null then
         raise exception 'ids of the handled events and their lease token are needed' using errcode = 'invalid_parameter_value';
     end if;
-    at := baton_internal.lock_position(g.group_id);
+    g := baton_internal.lock_group(g);
+    at := baton_internal.position_of(g.group_id);
     select * into outbox from baton.outboxes o where o.outbox_id = g.outbox_id;
     held := baton_internal.held_events(outbox, g, commit_events.consumer_id, commit_events.lease_token);
     if exists (select from unnest(ids) i where not exists (select from unnest(held) h where h.id = i)) then
@@ -323,11 +325,11 @@ begin
     if ids is null or cardinality(ids) = 0 or array_position(ids, null) is not null then
         raise exception 'ids of the failed events are needed' using errcode = 'invalid_parameter_value';
     end if;
+    g := baton_internal.lock_group(g);
     if retry_after is not null then  -- a delay comes with a fifth of jitter, here only upwards
         g.retry_base := least(greatest(retry_after, interval '0'), interval '100 years') * 1.25;
         g.retry_limit := g.retry_base;
     end if;
-    perform baton_internal.lock_position(g.group_id);
     select * into outbox from baton.outboxes o where o.outbox_id = g.outbox_id;
     held := baton_internal.held_events(outbox, g, fail_events.consumer_id, fail_events.lease_token);
     failed := array(select h from unnest(held) h where h.id = any (ids) order by h.id);

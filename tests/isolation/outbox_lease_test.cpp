@@ -82,5 +82,50 @@ TEST_P(OutboxLease, a_dead_letter_goes_while_a_poll_parks_behind_it_and_its_key_
     EXPECT_EQ(db.value("select event_type from baton.poll_outbox('g', 'c')"), "second");
 }
 
+// A group whose dead letters hold their keys is changed so that they do not, while a consumer waits for the
+// change.
+class PolicyChange : public OutboxLease {
+  protected:
+    void SetUp() override {
+        db.exec(
+            "select baton.create_outbox('events'); select baton.create_consumer_group('g', 'events', "
+            "'earliest', "
+            "on_poison => 'block_key'); insert into events (event_type, aggregate_id) values ('first', 'k'), "
+            "('second', 'k')");
+    }
+
+    // What a statement of the consumer gives that began before the change was committed and came after it.
+    std::string after_the_change(const std::string& statement) {
+        relay.exec("begin; select baton_internal.prepare_group('g', 'events', on_poison => 'park')");
+        auto outcome = std::async(std::launch::async, [&] { return consumer.value(statement); });
+        wait_until_blocked(db, consumer);
+        relay.exec("commit");
+        return outcome.get();
+    }
+
+    const std::string url = shared_cluster(GetParam()).quiet_database();
+    Connection db{url};
+    Connection consumer{url};
+    Connection relay{url};
+};
+
+TEST_P(PolicyChange, an_event_that_fails_meanwhile_holds_back_no_other_for_ever) {
+    db.exec("select * from baton.poll_outbox('g', 'c')");
+    EXPECT_EQ(after_the_change(
+                  "select string_agg(id || ' ' || state, ', ') from baton.fail_events('g', 'c', '{1}', "
+                  "'never', permanent => true)"),
+              "1 dead");
+    EXPECT_EQ(db.value("select baton.commit_offset('g', 'c', 2)"), "t");
+}
+
+TEST_P(PolicyChange, an_event_that_is_read_meanwhile_is_not_parked_behind_a_dead_letter) {
+    db.exec("select * from baton.poll_outbox('g', 'c', 1)");
+    db.exec("select baton.fail_events('g', 'c', '{1}', 'never', permanent => true)");
+    EXPECT_EQ(after_the_change("select string_agg(event_type, ', ') from baton.poll_outbox('g', 'c')"),
+              "second");
+}
+
 INSTANTIATE_TEST_SUITE_P(Forms, OutboxLease, testing::Values(Form::extension, Form::plain),
+                         [](const auto& form) { return name_of(form.param); });
+INSTANTIATE_TEST_SUITE_P(Forms, PolicyChange, testing::Values(Form::extension, Form::plain),
                          [](const auto& form) { return name_of(form.param); });
