@@ -42,7 +42,7 @@ language sql stable
 as $$
     select format('%s and (%s = any ($2)) is not true', terms.pending, terms.id)
         || case when terms.id_type !~ 'text|char' then ''  -- baton could not keep the lease of an id that no index takes
-                else format(' and octet_length(%s) <= 2000', terms.id) end
+                else format(' and octet_length(%s) <= %s', terms.id, baton_internal.longest_kept_id()) end
         || case when it.layout = 'omni_box' then
                format(' and (t.scheduled_at is null or t.scheduled_at <= $1) and (t.locked_at is null or t.locked_at <= $1 - interval %L'
                       ' or %s = any (array(select jsonb_array_elements_text($3 -> ''leased_before''))))', it.foreign_lock_timeout, terms.id)
@@ -236,6 +236,7 @@ as $$
     insert into baton_internal.inbox_work as w (inbox, event_id, available_at)
     select it.id, f.id, moment + baton_internal.backoff_delay(it.backoff_base, it.backoff_cap, it.backoff_jitter, f.retries)
       from unnest(event_ids, note_adopted_failed.retries) f (id, retries)
+     where octet_length(f.id) <= baton_internal.longest_kept_id()  -- another one is not claimed
     on conflict (inbox, event_id) do update set available_at = excluded.available_at, lease_token = null, leased_by = null,
                                                 leased_until = null, lapsed = false
 $$;

@@ -159,6 +159,14 @@ end
 $$;
 comment on function baton_internal.check_inbox_is_queue(baton.inboxes) is 'raises BT004 for an inbox without message state';
 
+-- How long an id may be that baton keeps beside an adopted table, with the inbox's number in one index. The table's own index takes a little more;
+-- an id of that kind is not claimed, and inbox_health() counts it.
+create function baton_internal.longest_kept_id()
+returns int
+language sql immutable
+as $$ select 2600 $$;
+comment on function baton_internal.longest_kept_id() is 'bytes of the longest id that baton keeps beside an adopted table';
+
 -- Read a schedule such as '1s' or '5 minutes'.
 create function baton_internal.parse_schedule(schedule text)
 returns interval

@@ -156,6 +156,7 @@ begin
       from baton_internal.run_as_owner(it.relation, format('select %s, %s, t.%I::bigint from %s t where %s', terms.id, terms.aggregate,
                it.sequence_column, it.relation, terms.pending)) as r (id text, aggregate text, sequence bigint)
       join baton_internal.inbox_sequences s on s.inbox = it.id and s.aggregate = r.aggregate and r.sequence <= s.last_sequence
+     where octet_length(r.id) <= baton_internal.longest_kept_id()
     on conflict do nothing;
 end
 $$;

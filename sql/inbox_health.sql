@@ -2,7 +2,7 @@
 
 -- Count an inbox's messages: pending, dead, and what the last minutes brought.
 create function baton_internal.inbox_counts(it baton.inboxes, out pending bigint, out dead bigint, out oldest_sec float8,
-                                   out processed_last_minute bigint, out avg_sec float8, out received_recently bigint)
+                                   out processed_last_minute bigint, out avg_sec float8, out received_recently bigint, out unclaimable bigint)
 language plpgsql stable
 as $$
 declare
@@ -12,16 +12,19 @@ declare
                        else format('t.%I', it.received_at_column) end;
 begin
     -- Whatever came in the last minutes is pending, dead, or was processed in them.
-    select r.pending, r.oldest_sec, r.dead, r.processed_last_minute, r.avg_sec, r.pending_recently + r.processed_recently
-      into pending, oldest_sec, dead, processed_last_minute, avg_sec, received_recently
+    select r.pending, r.oldest_sec, r.dead, r.processed_last_minute, r.avg_sec, r.pending_recently + r.processed_recently, r.unclaimable
+      into pending, oldest_sec, dead, processed_last_minute, avg_sec, received_recently, unclaimable
       from baton_internal.run_as_owner(it.relation, format(
-        'select p.pending, p.oldest_sec, p.recently, (select count(*) from %3$s t where %6$s), d.last_minute, d.avg_sec, d.recently'
+        'select p.pending, p.oldest_sec, p.recently, (select count(*) from %3$s t where %6$s), d.last_minute, d.avg_sec, d.recently, p.unclaimable'
         ' from (select count(*) as pending, greatest(extract(epoch from $1) - extract(epoch from min(%1$s)), 0)::float8 as oldest_sec,'
-        ' count(*) filter (where t.%2$I > $1 - interval ''5 minutes'') as recently from %3$s t where %4$s) p,'
+        ' count(*) filter (where t.%2$I > $1 - interval ''5 minutes'') as recently, count(*) filter (where octet_length(%8$s) > %9$s) as unclaimable'
+        ' from %3$s t where %4$s) p,'
         ' (select count(*) filter (where t.%5$I > $1 - interval ''1 minute'') as last_minute, avg(extract(epoch from t.%5$I) - extract(epoch from t.%2$I))::float8 as avg_sec,'
         ' count(*) filter (where t.%2$I > $1 - interval ''5 minutes'') as recently from %3$s t where %7$s and t.%5$I > $1 - interval ''5 minutes'') d',
-        since, it.received_at_column, it.relation, terms.pending, it.processed_at_column, terms.dead, terms.done), clock_timestamp())
-        as r (pending bigint, oldest_sec float8, pending_recently bigint, dead bigint, processed_last_minute bigint, avg_sec float8, processed_recently bigint);
+        since, it.received_at_column, it.relation, terms.pending, it.processed_at_column, terms.dead, terms.done,
+        terms.id, baton_internal.longest_kept_id()), clock_timestamp())
+        as r (pending bigint, oldest_sec float8, pending_recently bigint, dead bigint, processed_last_minute bigint, avg_sec float8, processed_recently bigint,
+              unclaimable bigint);
 end
 $$;
 comment on function baton_internal.inbox_counts(baton.inboxes) is 'pending, dead, age of the oldest, and the last minutes of an inbox';
@@ -66,7 +69,7 @@ declare
 begin
     if it.layout = 'processed_events' then
         select 0::bigint as pending, 0::bigint as dead, null::float8 as oldest_sec, 0::bigint as processed_last_minute,
-               null::float8 as avg_sec, 0::bigint as received_recently into c;
+               null::float8 as avg_sec, 0::bigint as received_recently, 0::bigint as unclaimable into c;
         select r.last_minute, r.recently into c.processed_last_minute, c.received_recently
           from baton_internal.run_as_owner(it.relation, format('select count(*) filter (where t.processed_at > $1 - interval ''1 minute''), count(*) from %s t'
                    ' where t.processed_at > $1 - interval ''5 minutes''%s', it.relation, baton_internal.inbox_group_condition(it, 't.')),
@@ -83,8 +86,9 @@ begin
         'throughput_per_sec', round(c.processed_last_minute / 60.0, 3),
         'duplicate_rate_pct', round(coalesce(100.0 * duplicates / nullif(duplicates + c.received_recently, 0), 0), 2),
         'stalled_aggregates', o.stalled, 'oldest_stall_sec', round(o.oldest_sec::numeric, 3), 'unsequenced_count', o.unsequenced,
+        'unclaimable_count', c.unclaimable,
         'health_status', case when c.oldest_sec >= 120 or c.pending >= 100000 then 'critical'
-                              when c.oldest_sec >= 30 or c.pending >= 10000 or c.dead > 0 or o.unsequenced > 0
+                              when c.oldest_sec >= 30 or c.pending >= 10000 or c.dead > 0 or o.unsequenced > 0 or c.unclaimable > 0
                                    or o.oldest_sec >= baton.setting('inbox_gap_alert_delay_seconds')::int then 'degraded'
                               else 'healthy' end);
 end

@@ -58,7 +58,8 @@ returns void
 language sql
 as $$
     insert into baton_internal.inbox_keys (inbox, event_id)
-    select it.id, e from unnest(event_ids) e where it.layout not in ('managed', 'processed_events')
+    select it.id, e from unnest(event_ids) e
+     where it.layout not in ('managed', 'processed_events') and octet_length(e) <= baton_internal.longest_kept_id()  -- receive() takes no other
     on conflict do nothing
 $$;
 comment on function baton_internal.remember_adopted_keys(baton.inboxes, text[]) is 'keeps the ids of messages deleted from an adopted table';
@@ -82,7 +83,8 @@ begin
     with fresh as (
         insert into baton_internal.inbox_dead_letters (inbox, event_id)
         select it.id, x.id from unnest(dead) with ordinality x (id, place)
-         where not exists (select 1 from baton_internal.inbox_dead_letters d where d.inbox = it.id and d.event_id = x.id) order by x.place
+         where not exists (select 1 from baton_internal.inbox_dead_letters d where d.inbox = it.id and d.event_id = x.id)
+           and octet_length(x.id) <= baton_internal.longest_kept_id() order by x.place
         on conflict do nothing returning event_id
     )
     select array_agg(f.event_id) into fresh from fresh f;

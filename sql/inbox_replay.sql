@@ -26,6 +26,7 @@ begin
                    terms.id, terms.aggregate, it.sequence_column, it.relation, it.id_column, terms.id_type,
                    baton_internal.inbox_group_condition(it, 't.')), ids => replayed) as r (id text, aggregate text, sequence bigint)
           join baton_internal.inbox_sequences s on s.inbox = it.id and s.aggregate = r.aggregate and r.sequence <= s.last_sequence
+         where octet_length(r.id) <= baton_internal.longest_kept_id()
         on conflict do nothing;
         perform baton_internal.settle_inbox_sequences(it, terms, replayed, null);
     end if;

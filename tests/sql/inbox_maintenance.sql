@@ -7,7 +7,7 @@ create or replace function baton_internal.alert(event text, object text, details
 
 select baton.create_inbox('inb');
 select is(baton.inbox_health('inb'), '{"pending_count": 0, "dead_letter_count": 0, "avg_processing_time_sec": null, "oldest_pending_age_sec": 0.000,
-    "throughput_per_sec": 0.000, "duplicate_rate_pct": 0.00, "stalled_aggregates": 0, "oldest_stall_sec": 0.000, "unsequenced_count": 0,
+    "throughput_per_sec": 0.000, "duplicate_rate_pct": 0.00, "stalled_aggregates": 0, "oldest_stall_sec": 0.000, "unsequenced_count": 0, "unclaimable_count": 0,
     "health_status": "healthy"}'::jsonb, 'an empty inbox is healthy');
 select baton.receive('inb', 'e' || n, 'kind' || n % 2, '{}') from generate_series(1, 4) n;
 select baton.receive('inb', 'e1', 'kind1', '{}');

@@ -32,6 +32,22 @@ select results_eq($$ select event_id, payload, headers from baton.claim_inbox('a
 select lives_ok($$ select baton.inbox_status() $$, 'and every view shows');
 select lives_ok($$ select * from baton.inbox_health('arrivals') $$, 'also of its health');
 
+-- ids as long as the table's own index takes them
+create function noise(n int, bytes int) returns text language sql immutable as $$ select left(string_agg(md5(n || ' ' || i), ''), bytes) from generate_series(1, bytes / 32 + 1) i $$;
+create table long_ids (like arrivals including all);
+select baton.adopt_inbox('long_ids', retention_hours => 1);
+insert into long_ids (event_id, event_type, received_at) values (noise(1, 2690), 't', now() - interval '5 s'), (noise(2, 2600), 't', now() - interval '4 s'), ('short', 't', now() - interval '3 s');
+create temp table claimed as select event_id, lease_token from baton.claim_inbox('long_ids', 'w');
+select results_eq($$ select length(event_id) from claimed order by 1 $$, $$ values (5), (2600) $$, 'ids up to 2600 bytes are claimed');
+select results_eq($$ select (h ->> 'unclaimable_count')::int, h ->> 'health_status' from baton.inbox_health('long_ids') h $$, $$ values (1, 'degraded') $$, 'one that is longer shows in the health');
+select is((select sum(baton.fail_inbox('long_ids', event_id, 'no', true, lease_token)) from claimed), 2::numeric, 'those that were claimed can fail');
+select lives_ok($$ select baton.fail_inbox('long_ids', noise(1, 2690), 'no', true) $$, 'the other one, too');
+select is((select (dead_noticed, problem)::text from baton.run_inbox_maintenance() where inbox = 'public.long_ids'), '(2,)', 'maintenance notices the dead');
+select is(baton.replay_inbox_messages('long_ids'), 3::bigint, 'all are replayed');
+update long_ids set processed_at = now() - interval '2 hours';
+select is((select (drained, problem)::text from baton.run_inbox_maintenance() where inbox = 'public.long_ids'), '(3,)', 'and maintenance deletes what is old');
+select is((select count(*)::int from long_ids), 0, 'whatever its id');
+
 -- an outbox: events that came in by another way than the door, such as a table that was loaded without its triggers
 select baton.create_outbox('log', payload_type => 'json');
 select baton.create_consumer_group('readers', 'log', 'earliest', ordered => false), baton.create_consumer_group('keepers', 'log', 'earliest');
