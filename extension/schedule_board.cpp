@@ -13,8 +13,9 @@ constexpr int longest_backoff_shift = 6;
 constexpr long launcher_nap_ms = 2000;
 constexpr std::int64_t start_grace_us =
     10 * USECS_PER_SEC;  // a started worker that did not appear by then is given up
-constexpr std::int64_t clear_time_us = 30 * USECS_PER_SEC;  // for dropping or copying a database
-constexpr int clear_patience = 500;                         // looks of 20 ms at a worker that is ending
+constexpr std::int64_t clear_time_us = 30 * USECS_PER_SEC;            // for dropping or copying a database
+constexpr std::int64_t longest_absence_us = 15 * 60 * USECS_PER_SEC;  // no worker leaves for longer
+constexpr int clear_patience = 500;  // looks of 20 ms at a worker that is ending
 
 struct Seat {
     Oid database = InvalidOid;
@@ -103,6 +104,13 @@ void forget_dropped(Board& board, const std::vector<Oid>& databases) {
             seat = Seat{};
 }
 
+// A time that lies further ahead than it can was noted by a clock that has been set back since.
+void forget_set_back_times(Seat& seat, TimestampTz now) {
+    if (seat.wanted_at > now + longest_absence_us) seat.wanted_at = 0;
+    if (seat.starting_until > now + start_grace_us) seat.starting_until = 0;
+    if (seat.cleared_until > now + clear_time_us) seat.cleared_until = 0;
+}
+
 }  // namespace
 
 void request() {
@@ -134,6 +142,7 @@ Turn next_turn(const std::vector<Oid>& databases, int room) {
     const TimestampTz now = GetCurrentTimestamp();
     for (auto& seat : board->seats) {
         if (seat.database == InvalidOid) continue;
+        forget_set_back_times(seat, now);
         if (seat.pid != 0 || seat.starting_until > now) {
             --room;
         } else if (seat.wanted_at <= now && seat.cleared_until <= now) {

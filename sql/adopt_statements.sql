@@ -76,12 +76,13 @@ end
 $$;
 comment on function baton_internal.claim_statement(regclass, jsonb, boolean) is 'statement that claims a batch';
 
--- Write when a lock is stale: its worker's lease is over, or the layout's timeout for a worker unknown to baton.
+-- Write when a lock is stale: its worker's lease is over, or the layout's timeout for a worker unknown to baton. One that was taken in an hour was
+-- taken while the clock was ahead.
 create function baton_internal.stale_sql(layout jsonb)
 returns text
 language sql immutable
 as $$
-    select format('%1$s is not null and %1$s < clock_timestamp() - coalesce(%3$s, interval %2$L)',
+    select format('%1$s is not null and (%1$s < clock_timestamp() - coalesce(%3$s, interval %2$L) or %1$s > clock_timestamp() + interval ''1 hour'')',
                   baton_internal.role_column(layout, 'locked_at'), coalesce(layout #>> '{locks,timeout}', '5 minutes'),
                   coalesce(baton_internal.sql_part('make_interval(secs => ($3 -> ''leases'' ->> %s::text)::float8)',
                                                    baton_internal.role_column(layout, 'locked_by')), 'null::interval'))
