@@ -171,6 +171,7 @@ begin
       from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace where c.oid = outbox.relation;
     partition_name := format('%I.%I', place.schema_name, baton_internal.unused_name(place.schema_name, place.table_name, '_p' || first / width + 1));
     execute format('create table %s (like %s including all excluding identity)', partition_name, outbox.relation);
+    perform baton_internal.close_to_others(partition_name::regclass);
     perform baton_internal.make_append_only(partition_name::regclass, outbox.outbox_id), baton_internal.watch_publishers(partition_name::regclass);
     execute format('alter table %s attach partition %s for values from (%s) to (%s)',
                    outbox.relation, partition_name, first, (first / width + 1) * width);

@@ -398,6 +398,7 @@ begin
     archive := format('%I.%I', place.schema_name, place.table_name)::regclass;
     insert into baton_internal.outbox_archives as a (outbox_id, relation) values (outbox.outbox_id, archive)
     on conflict (outbox_id) do update set relation = excluded.relation;
+    perform baton_internal.close_to_others(archive);
     if to_regrole('baton_operator') is not null then
         execute format('grant select on %s to baton_operator', archive);
     end if;

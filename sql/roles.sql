@@ -48,6 +48,29 @@ as $$
 $$;
 comment on function baton_internal.declare_privileges(text, text[], text[]) is 'declares what baton.grant_roles() will grant';
 
+-- Take from everybody but the owner what ALTER DEFAULT PRIVILEGES has granted on a new object: `kind` is schema, table, sequence or routine. Whoever may
+-- write to baton's own tables could have code run as the owner; and a partition has no row-level security.
+create function baton_internal.close_to_others(kind text, object text, owner oid, acl aclitem[])
+returns void
+language plpgsql
+as $$
+declare
+    grantee oid;
+begin
+    for grantee in select distinct a.grantee from pg_catalog.aclexplode(acl) a where a.grantee <> owner loop
+        execute format('revoke all on %s %s from %s', kind, object, case grantee when 0 then 'public' else quote_ident(pg_catalog.pg_get_userbyid(grantee)) end);
+    end loop;
+end
+$$;
+comment on function baton_internal.close_to_others(text, text, oid, aclitem[]) is 'revokes all that others than the owner may do with an object';
+
+-- The same for one table.
+create function baton_internal.close_to_others(relation regclass)
+returns void
+language sql
+as $$ select baton_internal.close_to_others('table', c.oid::regclass::text, c.relowner, c.relacl) from pg_catalog.pg_class c where c.oid = relation $$;
+comment on function baton_internal.close_to_others(regclass) is 'revokes all that others than the owner may do with a table';
+
 -- Grant to the five roles what was declared, skipping roles that do not exist.
 create function baton.grant_roles()
 returns void

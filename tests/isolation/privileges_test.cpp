@@ -8,6 +8,7 @@
 #include <map>
 #include <sstream>
 
+#include "base/file.hpp"
 #include "support/cluster.hpp"
 
 using namespace baton;
@@ -130,6 +131,56 @@ TEST(Privileges, nothing_is_open_to_everybody) {
                            "'baton_internal'::regnamespace) and c.relkind in ('r', 'v', 'p') "
                            "and has_any_column_privilege('public', c.oid, 'select, insert, update')"),
                   "0");
+    }
+}
+
+// An administrator often lets an application work with every table that is made. Baton's own are no such
+// tables: a row in baton.jobs is code that the owner runs.
+TEST(Privileges, default_privileges_of_the_installer_open_nothing) {
+    for (const Form form : {Form::extension, Form::plain}) {
+        Cluster& cluster = shared_cluster(form);
+        const auto url = cluster.empty_database();
+        const auto app = "app_" + url.substr(url.find("dbname=") + 7);
+        Connection db(url);
+        db.exec("create role " + app);
+        for (const std::string kind : {"tables", "functions", "sequences", "schemas"})
+            db.exec("alter default privileges grant all on " + kind + " to public, " + app);
+        if (form == Form::extension)
+            db.exec("create extension baton");
+        else
+            db.exec(read_text(local_server::LocalServer::share_folder() / "baton.sql"));
+        db.exec("grant usage on schema baton, baton_internal to " + app);
+        EXPECT_EQ(db.value("select count(*) from pg_proc p where p.pronamespace in ('baton'::regnamespace, "
+                           "'baton_internal'::regnamespace) and has_function_privilege($1, p.oid, 'execute')",
+                           {app}),
+                  "0");
+        EXPECT_EQ(db.value("select count(*) from pg_class c where c.relnamespace in ('baton'::regnamespace, "
+                           "'baton_internal'::regnamespace) and c.relkind in ('r', 'v', 'p', 'S') and case "
+                           "c.relkind when 'S' then "
+                           "has_sequence_privilege($1, c.oid, 'usage, select, update') else "
+                           "has_table_privilege($1, c.oid, "
+                           "'select, insert, update, delete, truncate') end",
+                           {app}),
+                  "0");
+        // A partition has no row-level security, and tenants of one role are kept apart by that.
+        db.exec(
+            "select baton.create_outbox('public.events', tenancy => true, partition_interval => '1 "
+            "microsecond', "
+            "retention => '0', archive_for => '1 day')");
+        db.exec("update baton.jobs set enabled = false");
+        db.exec("set baton.tenant_id = 'a'; insert into public.events (event_type) values ('e')");
+        wait_until("something is archived", [&] {
+            db.exec("call baton.run_maintenance()");
+            return db.value("select count(*) from baton_internal.outbox_archives") == "1";
+        });
+        EXPECT_EQ(
+            db.value(
+                "select string_agg(c.relname, ',') from pg_class c where c.relname like 'events\\_%' and "
+                "c.relkind in ('r', 'p') and has_table_privilege($1, c.oid, 'select, insert, update, "
+                "delete')",
+                {app}),
+            "");
+        db.exec("drop owned by " + app + "; drop role " + app);
     }
 }
 
