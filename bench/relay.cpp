@@ -19,6 +19,10 @@
 
 #include "assembly/pipeline_parts.hpp"
 #include "base/process.hpp"
+#include "brokers/kafka/tests/server.hpp"
+#include "brokers/nats/tests/server.hpp"
+#include "brokers/rabbitmq/tests/server.hpp"
+#include "brokers/redis/tests/server.hpp"
 #include "kit/chart.hpp"
 #include "kit/measure.hpp"
 #include "kit/producer.hpp"

@@ -38,12 +38,27 @@ class Secret {
     SecretFile file_;
 };
 
-// The stands of brokers, in stands_brokers.cpp.
-std::unique_ptr<Stand> make_kafka_stand();
-std::unique_ptr<Stand> make_nats_stand();
-std::unique_ptr<Stand> make_rabbitmq_stand();
-std::unique_ptr<Stand> make_redis_stand();
-std::unique_ptr<Stand> make_sqs_stand();
-std::unique_ptr<Stand> make_sqs_fifo_stand();
+// A broker behind a proxy, to which the relay comes with a secret.
+template <class Server>
+class BrokerStand : public Stand {
+  public:
+    void kill_server() override { server_.kill_hard(); }
+    void start_server() override { server_.start(); }
+    Proxy* proxy() override { return &proxy_; }
+
+  protected:
+    void begin() {
+        server_.start();
+        proxy_.set_target(server_.port());
+    }
+    Proxy proxy_;
+    Server server_;
+    Secret secret_;
+};
+
+template <class Kind>
+std::unique_ptr<Stand> make() {
+    return std::make_unique<Kind>();
+}
 
 }  // namespace baton::test

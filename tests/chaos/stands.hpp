@@ -1,6 +1,8 @@
 #pragma once
 // A sink's real server behind a proxy, for audits with faults.
 
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -41,7 +43,8 @@ class Stand {
     virtual std::vector<audit::Fault> own_faults(Way) { return {}; }
 };
 
-// The stands by name: "file", "kafka", "nats", "postgres", "rabbitmq", "redis", "http", "sqs", "sqs-fifo".
+// The stands by name. A broker's folder adds its own: add_NAME_stands() in tests/stand.cpp.
+using StandMakers = std::map<std::string, std::function<std::unique_ptr<Stand>()>>;
 const std::vector<std::string>& stand_names();
 // Throws Unavailable when the server cannot be had.
 std::unique_ptr<Stand> make_stand(const std::string& name);

@@ -11,9 +11,9 @@
 #include <sstream>
 
 #include "adopted_layouts.hpp"
+#include "brokers/http/tests/receiver.hpp"
 #include "support/cluster.hpp"
 #include "support/program.hpp"
-#include "support/webhook_receiver.hpp"
 #include "tables/adopted_reader.hpp"
 #include "tables/adopted_source.hpp"
 

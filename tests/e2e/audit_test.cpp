@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "audit/report.hpp"
+#include "brokers/redis/tests/server.hpp"
 #include "chaos/stands.hpp"
 #include "support/broker.hpp"
 #include "support/cluster.hpp"

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "base/file.hpp"
+#include "brokers/redis/tests/server.hpp"
 #include "support/broker.hpp"
 #include "support/cluster.hpp"
 #include "support/program.hpp"

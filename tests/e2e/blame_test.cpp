@@ -8,9 +8,9 @@
 #include <set>
 
 #include "assembly/pipeline_parts.hpp"
+#include "brokers/http/tests/receiver.hpp"
 #include "support/cluster.hpp"
 #include "support/folder.hpp"
-#include "support/webhook_receiver.hpp"
 
 using namespace baton;
 using namespace baton::test;

@@ -10,6 +10,8 @@
 #include <random>
 
 #include "base/file.hpp"
+#include "brokers/kafka/tests/server.hpp"
+#include "brokers/redis/tests/server.hpp"
 #include "support/broker.hpp"
 #include "support/cluster.hpp"
 #include "support/program.hpp"

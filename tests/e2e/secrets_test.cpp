@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "base/file.hpp"
+#include "brokers/redis/tests/server.hpp"
 #include "support/broker.hpp"
 #include "support/cluster.hpp"
 #include "support/program.hpp"

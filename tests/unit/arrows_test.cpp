@@ -51,7 +51,8 @@ std::string room_of(const fs::path& path) {
 std::vector<fs::path> source_files() {
     std::vector<fs::path> files;
     for (const auto& entry : fs::recursive_directory_iterator(source_folder))
-        if (entry.path().extension() == ".cpp" || entry.path().extension() == ".hpp")
+        if ((entry.path().extension() == ".cpp" || entry.path().extension() == ".hpp") &&
+            entry.path().parent_path().filename() != "tests")
             files.push_back(fs::relative(entry.path(), source_folder));
     return files;
 }

@@ -1,4 +1,4 @@
-#include "support/kafka_admin.hpp"
+#include "brokers/kafka/tests/admin.hpp"
 
 #include <array>
 #include <functional>

@@ -7,13 +7,13 @@
 #include <nlohmann/json.hpp>
 
 #include "base/process.hpp"
+#include "brokers/http/tests/receiver.hpp"
 #include "brokers/http/webhook_signature.hpp"
 #include "brokers/registry.hpp"
 #include "conformance/source_conformance.hpp"
 #include "conformance/way_in.hpp"
 #include "support/certificate.hpp"
 #include "support/program.hpp"
-#include "support/webhook_receiver.hpp"
 #include "wire/encoding.hpp"
 
 namespace baton::test {

@@ -1,6 +1,6 @@
 #include <fstream>
 
-#include "support/broker.hpp"
+#include "brokers/kafka/tests/server.hpp"
 #include "support/jars.hpp"
 
 namespace fs = std::filesystem;

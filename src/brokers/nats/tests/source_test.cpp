@@ -2,6 +2,7 @@
 
 #include <nats/nats.h>
 
+#include "brokers/nats/tests/server.hpp"
 #include "conformance/source_conformance.hpp"
 #include "conformance/way_in.hpp"
 

@@ -2,6 +2,7 @@
 
 #include <hiredis/hiredis.h>
 
+#include "brokers/redis/tests/server.hpp"
 #include "conformance/source_conformance.hpp"
 #include "conformance/way_in.hpp"
 

@@ -9,11 +9,11 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "brokers/http/tests/receiver.hpp"
 #include "brokers/registry.hpp"
 #include "conformance/driver.hpp"
 #include "conformance/sink_conformance.hpp"
 #include "support/cluster.hpp"
-#include "support/webhook_receiver.hpp"
 #include "wire/encoding.hpp"
 
 namespace baton::test {

@@ -1,4 +1,4 @@
-#include "support/webhook_receiver.hpp"
+#include "brokers/http/tests/receiver.hpp"
 
 #include <httplib.h>
 #include <openssl/evp.h>

@@ -1,8 +1,10 @@
 #include <gtest/gtest.h>
 
 #include "brokers/nats/audit_client.hpp"
+#include "brokers/nats/tests/server.hpp"
 #include "brokers/registry.hpp"
 #include "conformance/driver.hpp"
+#include "conformance/server_conformance.hpp"
 #include "conformance/sink_conformance.hpp"
 #include "support/broker.hpp"
 #include "support/certificate.hpp"
@@ -245,6 +247,7 @@ TEST(NatsSink, no_message_names_a_place_in_the_librarys_source) {
 
 }  // namespace
 
+INSTANTIATE_TYPED_TEST_SUITE_P(Nats, ServerConformance, NatsServer);
 INSTANTIATE_TYPED_TEST_SUITE_P(Nats, SinkConformance, NatsFixture);
 
 }  // namespace baton::test

@@ -4,14 +4,14 @@
 #include <sstream>
 
 #include "brokers/audit_place.hpp"
+#include "brokers/http/tests/receiver.hpp"
 #include "brokers/registry.hpp"
 #include "brokers/sqs/audit_client.hpp"
 #include "brokers/sqs/entry.hpp"
+#include "brokers/sqs/tests/server.hpp"
 #include "conformance/driver.hpp"
 #include "conformance/sink_conformance.hpp"
 #include "support/cluster.hpp"
-#include "support/elasticmq.hpp"
-#include "support/webhook_receiver.hpp"
 #include "wire/encoding.hpp"
 
 namespace baton::test {

@@ -1,6 +1,6 @@
 #include <fstream>
 
-#include "support/broker.hpp"
+#include "brokers/rabbitmq/tests/server.hpp"
 
 namespace baton::test {
 

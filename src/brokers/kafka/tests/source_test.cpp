@@ -3,6 +3,7 @@
 #include <librdkafka/rdkafka.h>
 
 #include "brokers/kafka/audit_client.hpp"
+#include "brokers/kafka/tests/server.hpp"
 #include "conformance/source_conformance.hpp"
 #include "conformance/way_in.hpp"
 

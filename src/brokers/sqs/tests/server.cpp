@@ -1,4 +1,4 @@
-#include "support/elasticmq.hpp"
+#include "brokers/sqs/tests/server.hpp"
 
 #include <curl/curl.h>
 

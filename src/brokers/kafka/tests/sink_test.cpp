@@ -6,13 +6,15 @@
 
 #include "base/file.hpp"
 #include "brokers/kafka/audit_client.hpp"
+#include "brokers/kafka/tests/admin.hpp"
+#include "brokers/kafka/tests/server.hpp"
 #include "brokers/registry.hpp"
 #include "conformance/driver.hpp"
+#include "conformance/server_conformance.hpp"
 #include "conformance/sink_conformance.hpp"
 #include "support/broker.hpp"
 #include "support/certificate.hpp"
 #include "support/folder.hpp"
-#include "support/kafka_admin.hpp"
 
 namespace baton::test {
 
@@ -399,6 +401,7 @@ TEST_F(KafkaSink, trouble_says_why_nothing_arrives) {
 
 }  // namespace
 
+INSTANTIATE_TYPED_TEST_SUITE_P(Kafka, ServerConformance, KafkaServer);
 INSTANTIATE_TYPED_TEST_SUITE_P(Kafka, SinkConformance, KafkaFixture);
 
 }  // namespace baton::test

@@ -1,8 +1,10 @@
 // The redis sink on a real redis-server.
 
 #include "brokers/redis/audit_client.hpp"
+#include "brokers/redis/tests/server.hpp"
 #include "brokers/registry.hpp"
 #include "conformance/driver.hpp"
+#include "conformance/server_conformance.hpp"
 #include "conformance/sink_conformance.hpp"
 #include "support/certificate.hpp"
 #include "support/cluster.hpp"
@@ -61,6 +63,7 @@ class RedisFixture final : public SinkFixture {
     int count_ = 0;
 };
 
+INSTANTIATE_TYPED_TEST_SUITE_P(Redis, ServerConformance, RedisServer);
 INSTANTIATE_TYPED_TEST_SUITE_P(Redis, SinkConformance, RedisFixture);
 
 // A server of the test's own, with a sink that goes straight to it.

@@ -1,8 +1,10 @@
 // The rabbitmq sink on a real rabbitmq-server.
 
 #include "brokers/rabbitmq/audit_client.hpp"
+#include "brokers/rabbitmq/tests/server.hpp"
 #include "brokers/registry.hpp"
 #include "conformance/driver.hpp"
+#include "conformance/server_conformance.hpp"
 #include "conformance/sink_conformance.hpp"
 #include "support/certificate.hpp"
 #include "support/cluster.hpp"
@@ -77,6 +79,7 @@ class RabbitFixture final : public SinkFixture {
     int count_ = 0;
 };
 
+INSTANTIATE_TYPED_TEST_SUITE_P(Rabbitmq, ServerConformance, RabbitServer);
 INSTANTIATE_TYPED_TEST_SUITE_P(Rabbit, SinkConformance, RabbitFixture);
 
 // One server for all tests below; each uses names of its own.

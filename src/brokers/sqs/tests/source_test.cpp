@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "brokers/registry.hpp"
+#include "brokers/sqs/tests/server.hpp"
 #include "conformance/source_conformance.hpp"
 #include "conformance/way_in.hpp"
-#include "support/elasticmq.hpp"
 
 namespace baton::test {
 

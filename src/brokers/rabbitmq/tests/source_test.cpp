@@ -3,6 +3,7 @@
 #include <amqp.h>
 #include <amqp_tcp_socket.h>
 
+#include "brokers/rabbitmq/tests/server.hpp"
 #include "conformance/source_conformance.hpp"
 #include "conformance/way_in.hpp"
 
