@@ -106,10 +106,10 @@ TEST(Pages, every_link_leads_somewhere) {
 }
 
 TEST(Pages, every_file_and_folder_that_is_named_is_there) {
-    // From the top, from the page's own folder, or from tests/ as in `unit/config_test`; capitals stand for
-    // a name to be chosen.
+    // From the top, from src/, from the page's own folder, or from tests/ as in `unit/config_test`; capitals
+    // stand for a name to be chosen.
     const std::regex path(
-        "`((?:bench|chaos|cmake|conformance|dashboard|docs|e2e|examples|extension|include|isolation|"
+        "`((?:bench|brokers|chaos|cmake|conformance|dashboard|docs|e2e|examples|extension|include|isolation|"
         "packaging|scripts|sql|src|support|tests|unit)/[a-z0-9_./-]*)`");
     const auto is_there = [](const fs::path& file) {
         return fs::exists(file) || fs::exists(file.string() + ".cpp") || fs::exists(file.string() + ".sql");
@@ -117,7 +117,7 @@ TEST(Pages, every_file_and_folder_that_is_named_is_there) {
     for (const auto& page : all_pages())
         for (const auto& name : matches(read_text(page), path))
             EXPECT_TRUE(is_there(source_folder / name) || is_there(source_folder / "tests" / name) ||
-                        is_there(page.parent_path() / name))
+                        is_there(source_folder / "src" / name) || is_there(page.parent_path() / name))
                 << page << " names " << name;
 }
 
