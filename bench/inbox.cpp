@@ -274,12 +274,13 @@ void bloat(const std::string& url, long messages) {
 int main() {
     std::string folder = (std::filesystem::temp_directory_path() / "baton-bench-XXXXXX").string();
     if (::mkdtemp(folder.data()) == nullptr) return 1;
-    LocalServer server({folder,
-                        0,
-                        true,
-                        true,
-                        {"shared_buffers = '1GB'", "max_wal_size = '8GB'", "checkpoint_timeout = '30min'",
-                         "max_connections = 100", "autovacuum_naptime = '10s'"}});
+    local_server::LocalServer server(
+        {folder,
+         0,
+         true,
+         true,
+         {"shared_buffers = '1GB'", "max_wal_size = '8GB'", "checkpoint_timeout = '30min'",
+          "max_connections = 100", "autovacuum_naptime = '10s'"}});
     try {
         server.create();
         server.start();

@@ -226,12 +226,12 @@ void idle_polls(const std::string& url, long most) {
 int main() {
     std::string folder = (std::filesystem::temp_directory_path() / "baton-bench-XXXXXX").string();
     if (::mkdtemp(folder.data()) == nullptr) return 1;
-    LocalServer server({folder,
-                        0,
-                        true,
-                        true,
-                        {"shared_buffers = '1GB'", "max_wal_size = '8GB'", "checkpoint_timeout = '30min'",
-                         "max_connections = 100"}});
+    local_server::LocalServer server({folder,
+                                      0,
+                                      true,
+                                      true,
+                                      {"shared_buffers = '1GB'", "max_wal_size = '8GB'",
+                                       "checkpoint_timeout = '30min'", "max_connections = 100"}});
     try {
         server.create();
         server.start();

@@ -23,6 +23,7 @@
 #include "brokers/nats/tests/server.hpp"
 #include "brokers/rabbitmq/tests/server.hpp"
 #include "brokers/redis/tests/server.hpp"
+#include "brokers/registry.hpp"
 #include "kit/chart.hpp"
 #include "kit/measure.hpp"
 #include "kit/producer.hpp"
@@ -232,7 +233,9 @@ struct Sample {
             std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
         const auto config = relay::parse_config(config_of("sample", "events", rival.sink), "bench");
         const auto& pipeline = config.pipelines.front();
-        relay::Transform(pipeline.below("sink"), pipeline.below("filter")).render(event, messages, storage);
+        const auto sink = pipeline.below("sink");
+        relay::Transform(sink, pipeline.below("filter"), brokers::form_of(sink))
+            .render(event, messages, storage);
     }
     const Message& message() const { return messages.front(); }
 };
@@ -504,12 +507,12 @@ int main(int argc, char** argv) {
     if (::mkdtemp(folder.data()) == nullptr) return 1;
     std::filesystem::permissions(folder,
                                  std::filesystem::perms{0755});  // the server's account goes through it
-    LocalServer server({folder + "/data",
-                        0,
-                        true,
-                        true,
-                        {"shared_buffers = '1GB'", "max_wal_size = '8GB'", "checkpoint_timeout = '30min'",
-                         "max_connections = 100"}});
+    local_server::LocalServer server({folder + "/data",
+                                      0,
+                                      true,
+                                      true,
+                                      {"shared_buffers = '1GB'", "max_wal_size = '8GB'",
+                                       "checkpoint_timeout = '30min'", "max_connections = 100"}});
     int status = 0;
     try {
         server.create();
