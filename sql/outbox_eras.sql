@@ -52,7 +52,7 @@ declare
     ahead boolean;
 begin
     if exists (select from baton.consumer_groups g
-                cross join lateral baton_internal.position_of(g.group_id) p
+                cross join lateral (select q.* from baton_internal.group_positions q where q.group_id = g.group_id order by q.generation desc limit 1) p
                  left join baton_internal.windows w on w.group_id = p.group_id and w.window_number = p.window_number and p.window_open
                 where g.outbox_id = open_era.outbox_id and p.era = open_era.era
                   and pg_snapshot_xmax(coalesce(w.sight, p.seen)) > pg_snapshot_xmax(pg_current_snapshot())) then

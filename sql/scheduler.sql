@@ -28,12 +28,12 @@ create table baton.jobs (
 );
 comment on table baton.jobs is 'what the scheduler runs, when, and how it went';
 
--- Return the time; tests set the parameter baton.mock_now.
+-- Return the time. Tests set the parameter baton.mock_now; as anybody can do that, no time is later than the real one: a job would wait for it.
 create function baton_internal.clock()
 returns timestamptz
 language sql volatile
-as $$ select coalesce(nullif(pg_catalog.current_setting('baton.mock_now', true), '')::timestamptz, clock_timestamp()) $$;
-comment on function baton_internal.clock() is 'the scheduler''s clock: the time, or baton.mock_now';
+as $$ select least(nullif(pg_catalog.current_setting('baton.mock_now', true), '')::timestamptz, clock_timestamp()) $$;
+comment on function baton_internal.clock() is 'the scheduler''s clock: the time, or baton.mock_now when that is earlier';
 
 -- Write the statement that runs a routine, or the next step of it from $1.
 create function baton_internal.job_statement(routine text)

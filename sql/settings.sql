@@ -1,6 +1,6 @@
 -- Settings: a session's or database's `baton.<name>` parameter wins, then the row that
 -- baton.set_setting() stored, then the default. A name once released is never removed.
--- What decides about deleting and reaping is read from the stored value only: anybody can set a parameter.
+-- What decides about deleting and reaping, and when maintenance runs, is read from the stored value only: anybody can set a parameter.
 
 create table baton.setting_defaults (
     name        text primary key,
@@ -18,17 +18,17 @@ insert into baton.setting_defaults (name, value, kind, description) values
     ('outbox_drain_batch_size', '10000', 'integer', 'rows per cleanup step of an adopted table'),
     ('outbox_inline_threshold_rows', '10000', 'integer', 'no effect: every event is a row of its own, whatever its size'),
     ('outbox_claim_check_batch_size', '1000', 'integer', 'no effect, as outbox_inline_threshold_rows'),
-    ('outbox_drain_interval_seconds', '60', 'integer', 'pause between two retention runs'),
     ('outbox_max_payload_bytes', '1048576', 'integer', 'how large payload and headers of an event may be; the stored value counts, not a session''s'),
     ('outbox_storage_critical_mb', '1024', 'integer', 'an outbox above this size raises outbox_storage_critical'),
     ('outbox_skip_empty_delta', 'on', 'boolean', 'no effect: what is published is what a transaction inserts'),
     ('inbox_enabled', 'on', 'boolean', 'receive() accepts messages'),
     ('inbox_drain_batch_size', '10000', 'integer', 'rows per inbox cleanup step'),
-    ('inbox_drain_interval_seconds', '60', 'integer', 'pause between two inbox cleanups'),
     ('inbox_dlq_alert_max_per_refresh', '10', 'integer', 'dead-letter alerts sent one by one before they are summed up'),
     ('notify_despite_two_phase', 'off', 'boolean', 'without the extension: notify sleeping readers although max_prepared_transactions is not 0');
 
 insert into baton.setting_defaults (name, value, kind, description, stored_only) values
+    ('outbox_drain_interval_seconds', '60', 'integer', 'pause between two retention runs', true),
+    ('inbox_drain_interval_seconds', '60', 'integer', 'pause between two inbox cleanups', true),
     ('outbox_publish_after_standbys', '0', 'integer', 'an event leaves only when this many standbys have its commit on disk', true),
     ('outbox_retention_hours', '24', 'integer', 'how long settled events are kept', true),
     ('outbox_force_retention', 'off', 'boolean', 'drop by age even what a group has not settled', true),

@@ -83,16 +83,16 @@ delete from baton.settings;
 
 -- a parameter that is no value of its setting
 set client_min_messages = error;
-do $$ begin perform set_config('baton.outbox_drain_interval_seconds', '99999999999', false); end $$;
-select is(baton.setting('outbox_drain_interval_seconds'), '60', 'a parameter that is out of range does not count');
+do $$ begin perform set_config('baton.outbox_storage_critical_mb', '99999999999', false); end $$;
+select is(baton.setting('outbox_storage_critical_mb'), '1024', 'a parameter that is out of range does not count');
 begin;
 update baton.jobs set enabled = name = 'maintain outboxes', next_due = '-infinity';
 select is(baton_internal.run_due_job(), 'maintain outboxes', 'and stops no job');
 update baton.jobs set enabled = false;
 commit;
-do $$ begin perform set_config('baton.outbox_drain_interval_seconds', '61', false); end $$;
-select is(baton.setting('outbox_drain_interval_seconds'), '61', 'one that is in range does');
-reset baton.outbox_drain_interval_seconds;
+do $$ begin perform set_config('baton.outbox_storage_critical_mb', '61', false); end $$;
+select is(baton.setting('outbox_storage_critical_mb'), '61', 'one that is in range does');
+reset baton.outbox_storage_critical_mb;
 reset client_min_messages;
 
 -- durations
