@@ -151,7 +151,9 @@ class Decoder::Reading {
 
     // A CloudEvents attribute, by whichever binding it came.
     Field attribute(std::string_view name) {
-        for (const std::string_view prefix : {"ce_", "ce-", "cloudEvents_", "cloudEvents:"}) {
+        for (const std::string_view prefix :
+             {decoder_.binding_.prefix, std::string_view("ce_"), std::string_view("ce-"),
+              std::string_view("cloudEvents_"), std::string_view("cloudEvents:")}) {
             const auto found = header(std::string(prefix).append(name));
             if (!found) continue;
             if (found->find('%') == std::string_view::npos || !decoder_.binding_.percent_encode) return found;

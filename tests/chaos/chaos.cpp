@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "audit/report.hpp"
+#include "brokers/registry.hpp"
 #include "chaos/database.hpp"
 #include "chaos/failover.hpp"
 #include "chaos/poison.hpp"
@@ -154,8 +155,8 @@ audit::Report audit_by_name(const std::string& name, unsigned seed) {
 // What all audits are to be held for when none is named.
 std::vector<std::string> all_names() {
     std::vector<std::string> names = stand_names();
-    for (const auto* broker : {"http", "kafka", "nats", "postgres", "rabbitmq", "redis", "sqs"})
-        names.push_back(broker + std::string("-in"));
+    for (const auto& broker : brokers::registry())
+        if (broker.make_source != nullptr || broker.has_tables) names.push_back(broker.name + "-in");
     names.push_back("poison");
     for (const auto& [name, restore] : restores()) names.push_back(name);
     for (const auto& [name, replication] : failovers) names.push_back(name);
