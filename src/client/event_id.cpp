@@ -3,6 +3,7 @@
 #include <array>
 #include <cerrno>
 
+#include "base/text.hpp"
 #include "baton/error.hpp"
 #include "baton/event.hpp"
 
@@ -28,14 +29,8 @@ EventId EventId::make() {
     for (std::size_t i = 6; i-- > 0; time >>= 8) bytes[i] = static_cast<unsigned char>(time & 0xff);
     bytes[6] = static_cast<unsigned char>(0x70 | (bytes[6] & 0x0f));  // version 7
     bytes[8] = static_cast<unsigned char>(0x80 | (bytes[8] & 0x3f));  // variant
-    constexpr const char* digits = "0123456789abcdef";
     std::string text;
-    text.reserve(36);
-    for (std::size_t i = 0; i < bytes.size(); ++i) {
-        if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-        text += digits[bytes[i] >> 4];
-        text += digits[bytes[i] & 15];
-    }
+    append_uuid(text, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
     return EventId(std::move(text));
 }
 

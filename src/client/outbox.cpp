@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/text.hpp"
 #include "client/borrowed.hpp"
 #include "client/table_name.hpp"
 #include "event/json.hpp"
@@ -44,11 +45,7 @@ Value payload_text(const NewEvent& event) {
     if (!event.payload || !event.binary) return event.payload;
     std::string hex = "\\x";
     hex.reserve(2 + event.payload->size() * 2);
-    for (const char c : *event.payload) {
-        constexpr const char* digits = "0123456789abcdef";
-        hex += digits[static_cast<unsigned char>(c) >> 4];
-        hex += digits[static_cast<unsigned char>(c) & 15];
-    }
+    append_hex(hex, *event.payload);
     return hex;
 }
 

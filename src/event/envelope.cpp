@@ -5,6 +5,7 @@
 #include <cctype>
 #include <cstdlib>
 
+#include "base/text.hpp"
 #include "event/headers.hpp"
 #include "event/json.hpp"
 #include "event/trace.hpp"
@@ -93,17 +94,13 @@ class ObjectWriter {
 
 // Encode as the HTTP and NATS bindings want it: everything but printable ASCII, and space, quote and percent.
 std::string percent_encoded(std::string_view value) {
-    constexpr std::string_view digits = "0123456789ABCDEF";
     std::string out;
     for (const char c : value) {
         const auto byte = static_cast<unsigned char>(c);
-        if (byte > 0x20 && byte < 0x7F && c != '"' && c != '%') {
+        if (byte > 0x20 && byte < 0x7F && c != '"' && c != '%')
             out += c;
-        } else {
-            out += '%';
-            out += digits[byte >> 4U];
-            out += digits[byte & 0xFU];
-        }
+        else
+            append_percent(out, c);
     }
     return out;
 }

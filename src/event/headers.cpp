@@ -4,6 +4,7 @@
 #include <cctype>
 #include <nlohmann/json.hpp>
 
+#include "base/text.hpp"
 #include "event/json.hpp"
 #include "event/template.hpp"
 
@@ -22,12 +23,8 @@ void append_headers(Headers& headers, std::string_view json_object) {
 }
 
 const Header* find_header(const Headers& headers, std::string_view name) {
-    const auto same = [](char a, char b) {
-        return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
-    };
     for (const auto& header : headers)
-        if (std::equal(header.name.begin(), header.name.end(), name.begin(), name.end(), same))
-            return &header;
+        if (same_name(header.name, name)) return &header;
     return nullptr;
 }
 

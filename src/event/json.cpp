@@ -5,32 +5,11 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
+#include "base/text.hpp"
+
 namespace baton {
 
 namespace {
-
-// Return the length of the UTF-8 character that begins at `at`, or 0 when none does.
-std::size_t character_length(std::string_view bytes, std::size_t at) {
-    const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(bytes[i]); };
-    const unsigned char first = byte(at);
-    if (first < 0x80) return 1;
-    std::size_t length = 0;
-    std::uint32_t code = 0;
-    if (first >= 0xC2 && first < 0xE0)
-        length = 2, code = first & 0x1FU;
-    else if (first >= 0xE0 && first < 0xF0)
-        length = 3, code = first & 0x0FU;
-    else if (first >= 0xF0 && first < 0xF5)
-        length = 4, code = first & 0x07U;
-    if (length == 0 || at + length > bytes.size()) return 0;
-    for (std::size_t i = 1; i < length; ++i) {
-        if ((byte(at + i) & 0xC0U) != 0x80U) return 0;
-        code = code << 6U | (byte(at + i) & 0x3FU);
-    }
-    const bool overlong = (length == 3 && code < 0x800) || (length == 4 && code < 0x10000);
-    const bool surrogate = code >= 0xD800 && code <= 0xDFFF;
-    return overlong || surrogate || code > 0x10FFFF ? 0 : length;
-}
 
 bool is_plain(char c) {
     const auto byte = static_cast<unsigned char>(c);
@@ -72,7 +51,7 @@ void append_json_string(std::string& out, std::string_view value) {
         out.append(value, at, plain - at);
         at = plain;
         if (at == value.size()) break;
-        const std::size_t length = character_length(value, at);
+        const std::size_t length = utf8_length(value, at);
         if (length > 1)
             out.append(value, at, length);
         else if (length == 1)
@@ -90,33 +69,6 @@ void append_json_line(std::string& out, std::string_view json) {
     // Inside a JSON string a line break is always escaped, so any that is found stands between tokens.
     for (std::size_t at = from; at < out.size(); ++at)
         if (out[at] == '\n' || out[at] == '\r') out[at] = ' ';
-}
-
-void append_base64(std::string& out, std::string_view bytes) {
-    constexpr std::string_view alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const auto byte = [&](std::size_t i) {
-        return i < bytes.size() ? static_cast<unsigned char>(bytes[i]) : std::uint32_t{0};
-    };
-    for (std::size_t at = 0; at < bytes.size(); at += 3) {
-        const std::uint32_t group = byte(at) << 16U | byte(at + 1) << 8U | byte(at + 2);
-        out += alphabet[group >> 18U & 63U];
-        out += alphabet[group >> 12U & 63U];
-        out += at + 1 < bytes.size() ? alphabet[group >> 6U & 63U] : '=';
-        out += at + 2 < bytes.size() ? alphabet[group & 63U] : '=';
-    }
-}
-
-bool is_utf8(std::string_view bytes) {
-    for (std::size_t at = 0; at < bytes.size();) {
-        const std::size_t length = character_length(bytes, at);
-        if (length == 0) return false;
-        at += length;
-    }
-    return true;
-}
-
-bool is_text(std::string_view bytes) {
-    return bytes.find('\0') == std::string_view::npos && is_utf8(bytes);
 }
 
 bool is_json(std::string_view text) {

@@ -6,17 +6,15 @@
 #include <utility>
 #include <vector>
 
+#include "base/text.hpp"
+
 namespace baton {
 
 // Append a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD.
 void append_json_string(std::string& out, std::string_view value);
 // Append JSON text on one line: line breaks between its tokens become spaces. The text must be valid.
 void append_json_line(std::string& out, std::string_view json);
-void append_base64(std::string& out, std::string_view bytes);
 
-bool is_utf8(std::string_view bytes);
-// True when PostgreSQL can hold it as text: UTF-8 without NUL.
-bool is_text(std::string_view bytes);
 bool is_json(std::string_view text);
 // True for application/json and everything that ends in +json, with or without parameters.
 bool is_json_type(std::string_view content_type);

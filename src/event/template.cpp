@@ -126,18 +126,4 @@ bool Template::constant() const {
     return std::all_of(parts_.begin(), parts_.end(), [](const Part& part) { return part.choices.empty(); });
 }
 
-void append_url_escaped(std::string& out, std::string_view value) {
-    constexpr std::string_view digits = "0123456789ABCDEF";
-    for (const char c : value) {
-        const auto byte = static_cast<unsigned char>(c);
-        if (std::isalnum(byte) != 0 || c == '-' || c == '.' || c == '_' || c == '~') {
-            out += c;
-        } else {
-            out += '%';
-            out += digits[byte >> 4U];
-            out += digits[byte & 0xFU];
-        }
-    }
-}
-
 }  // namespace baton

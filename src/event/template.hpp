@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/text.hpp"
 #include "baton/error.hpp"
 #include "event/event.hpp"
 
@@ -58,8 +59,5 @@ class Template {
 
 // The names that may stand in braces, separated by commas.
 std::string template_fields();
-
-// Escape for a path segment or query value of a URL.
-void append_url_escaped(std::string& out, std::string_view value);
 
 }  // namespace baton

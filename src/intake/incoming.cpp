@@ -6,6 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/text.hpp"
 #include "event/envelope.hpp"
 #include "event/json.hpp"
 #include "event/trace.hpp"
@@ -22,12 +23,6 @@ struct Malformed {
 
 // An index takes no longer ones.
 constexpr std::size_t longest_id = 512;
-
-bool same_name(std::string_view a, std::string_view b) {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) {
-        return std::tolower(static_cast<unsigned char>(x)) == std::tolower(static_cast<unsigned char>(y));
-    });
-}
 
 // True for UUIDs and ULIDs, which nobody else makes a second time.
 bool is_unique_by_itself(std::string_view id) {
@@ -49,28 +44,9 @@ std::string uuid_of(std::string_view id) {
     std::string bytes = wire::sha256(id).substr(0, 16);
     bytes[6] = static_cast<char>((bytes[6] & 0x0F) | 0x80);
     bytes[8] = static_cast<char>((bytes[8] & 0x3F) | 0x80);
-    std::string text = wire::to_hex(bytes);
-    for (const std::size_t at : {8U, 13U, 18U, 23U}) text.insert(at, 1, '-');
+    std::string text;
+    append_uuid(text, bytes);
     return text;
-}
-
-std::string percent_decoded(std::string_view value) {
-    std::string out;
-    for (std::size_t at = 0; at < value.size(); ++at) {
-        const auto digit = [&](std::size_t place) {
-            return place < value.size()
-                       ? std::string_view("0123456789abcdef")
-                             .find(static_cast<char>(std::tolower(static_cast<unsigned char>(value[place]))))
-                       : std::string_view::npos;
-        };
-        if (value[at] == '%' && digit(at + 1) < 16 && digit(at + 2) < 16) {
-            out += static_cast<char>(digit(at + 1) * 16 + digit(at + 2));
-            at += 2;
-        } else {
-            out += value[at];
-        }
-    }
-    return out;
 }
 
 // Digest a message that has neither id nor place. What brokers add when they deliver again stays out.
@@ -89,7 +65,7 @@ std::string digest_of(const Incoming& message) {
         add(header.value);
     }
     add(message.body.value_or(""));
-    return "sha256:" + wire::to_hex(wire::sha256(all));
+    return "sha256:" + to_hex(wire::sha256(all));
 }
 
 // Find a member's value as it is written; the last one where a name is there twice, as in jsonb.
@@ -362,7 +338,7 @@ class Decoder::Reading {
     }
 
     std::string_view as_id(std::string id) {
-        if (id.size() > longest_id) id = "sha256:" + wire::to_hex(wire::sha256(id));
+        if (id.size() > longest_id) id = "sha256:" + to_hex(wire::sha256(id));
         if (decoder_.uuids_ && !is_uuid(id)) id = uuid_of(id);
         return batch_.keep(std::move(id));
     }

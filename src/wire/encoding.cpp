@@ -3,6 +3,7 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
+#include "base/text.hpp"
 #include "baton/error.hpp"
 
 namespace baton::wire {
@@ -19,10 +20,9 @@ unsigned char* raw(std::string& bytes) {
 }  // namespace
 
 std::string base64_encode(std::string_view bytes) {
-    // EVP_EncodeBlock ends with a zero byte.
-    std::string text(4 * ((bytes.size() + 2) / 3) + 1, '\0');
-    const int size = EVP_EncodeBlock(raw(text), raw(bytes), static_cast<int>(bytes.size()));
-    text.resize(static_cast<std::size_t>(size));
+    std::string text;
+    text.reserve((bytes.size() + 2) / 3 * 4);
+    append_base64(text, bytes);
     return text;
 }
 
@@ -57,17 +57,6 @@ std::string hmac_sha256(std::string_view key, std::string_view bytes) {
         throw Error("HMAC-SHA-256 failed");
     digest.resize(size);
     return digest;
-}
-
-std::string to_hex(std::string_view bytes) {
-    constexpr char digits[] = "0123456789abcdef";
-    std::string text;
-    for (const char c : bytes) {
-        const auto byte = static_cast<unsigned char>(c);
-        text += digits[byte >> 4];
-        text += digits[byte & 15];
-    }
-    return text;
 }
 
 }  // namespace baton::wire

@@ -13,7 +13,5 @@ std::optional<std::string> base64_decode(std::string_view text);
 // Both return raw bytes.
 std::string sha256(std::string_view bytes);
 std::string hmac_sha256(std::string_view key, std::string_view bytes);
-// Lower-case hexadecimal.
-std::string to_hex(std::string_view bytes);
 
 }  // namespace baton::wire

@@ -19,7 +19,4 @@ struct Url {
 // Take an address apart; user, password and path are percent-decoded. Throws UsageError.
 Url parse_url(std::string_view text);
 
-// Replace every byte that is not unreserved by %XX.
-std::string percent_encode(std::string_view text);
-
 }  // namespace baton::wire

@@ -1,6 +1,7 @@
 // Text forms of bytes and times.
 
 #include "wire/encoding.hpp"
+#include "base/text.hpp"
 
 #include "event/envelope.hpp"
 #include "event/json.hpp"
@@ -21,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         require(again.size() == text.size(), "what is taken for base64 has no other bytes in it");
         require(again.find('=') == text.find('='), "and its padding at the end");
     }
-    require(wire::to_hex(text).size() == 2 * text.size(), "a byte has two digits");
+    require(to_hex(text).size() == 2 * text.size(), "a byte has two digits");
     if (const auto time = read_rfc3339(text)) {
         const TimeText written(*time);
         require(read_rfc3339(written) == time, "a time that was read can be written and read again");

@@ -2,6 +2,7 @@
 
 #include "wire/url.hpp"
 
+#include "base/text.hpp"
 #include "baton/error.hpp"
 #include "fuzz.hpp"
 
@@ -17,7 +18,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         require(url.has_path || url.path.empty(), "a path is there or not");
     } catch (const UsageError&) {
     }
-    const std::string encoded = wire::percent_encode(text);
+    std::string encoded;
+    append_url_escaped(encoded, text);
     require(
         encoded.find_first_of("/:@[]% ", 0) == std::string::npos || encoded.find('%') != std::string::npos,
         "nothing but letters, digits and %XX is left");

@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "base/text.hpp"
 #include "brokers/http/webhook_check.hpp"
 #include "fuzz.hpp"
 #include "wire/encoding.hpp"
@@ -50,7 +51,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     headers["webhook-signature"] +=
         " " + signer.sign(headers["webhook-id"], headers["webhook-timestamp"], body);
     require(good(by_signature) == !headers["webhook-id"].empty(), "what is signed gets in");
-    headers["x-hub-signature-256"] = "sha256=" + wire::to_hex(wire::hmac_sha256("a secret of theirs", body));
+    headers["x-hub-signature-256"] = "sha256=" + to_hex(wire::hmac_sha256("a secret of theirs", body));
     require(good(by_hmac), "a body with its digest gets in");
     return 0;
 }

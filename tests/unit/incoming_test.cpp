@@ -1,4 +1,5 @@
 #include "intake/incoming.hpp"
+#include "base/text.hpp"
 #include "brokers/registry.hpp"
 
 #include <gtest/gtest.h>
@@ -112,7 +113,7 @@ TEST(Incoming, a_long_id_becomes_its_digest_and_any_id_a_uuid_where_asked) {
     auto it = message();
     const std::string id(2000, 'i');
     it.message_id = id;
-    EXPECT_EQ(Decoded(it)->event_id, "sha256:" + wire::to_hex(wire::sha256(id)));
+    EXPECT_EQ(Decoded(it)->event_id, "sha256:" + to_hex(wire::sha256(id)));
     const Decoded made(it, settings({{"id_form", "uuid"}}));
     EXPECT_EQ(made->event_id.size(), 36U);
     EXPECT_EQ(made->event_id, Decoded(it, settings({{"id_form", "uuid"}}))->event_id);

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "base/text.hpp"
 #include "event/json.hpp"
 #include "wire/encoding.hpp"
 
@@ -14,21 +15,6 @@ namespace baton::brokers {
 namespace {
 
 constexpr std::string_view cloud_event_type = "application/cloudevents+json";
-
-void append_escaped(std::string& out, char c) {
-    constexpr char digits[] = "0123456789ABCDEF";
-    const auto byte = static_cast<unsigned char>(c);
-    out += '%';
-    out += digits[byte >> 4];
-    out += digits[byte & 15];
-}
-
-std::string lower(std::string_view text) {
-    std::string lowered(text);
-    std::transform(lowered.begin(), lowered.end(), lowered.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    return lowered;
-}
 
 // True for headers that frame the request or that this sink sets itself.
 bool is_reserved(const std::string& lowered) {
@@ -51,11 +37,6 @@ void add_message_header(wire::HttpRequest& request, const Header& header) {
     const std::string lowered = lower(name);
     if (name.empty() || is_reserved(lowered)) name = "event-" + name;
     add_header(request, name, encode_header_value(header.value, lowered.starts_with("ce-")));
-}
-
-bool is_json_type(std::string_view type) {
-    const std::string_view bare = type.substr(0, type.find(';'));
-    return bare == "application/json" || bare.ends_with("+json");
 }
 
 // Quote text as JSON.
@@ -97,7 +78,7 @@ std::string encode_header_value(std::string_view value, bool encoded_already) {
         if (plain || (c == ' ' && !edge))
             encoded += c;
         else
-            append_escaped(encoded, c);
+            append_percent(encoded, c);
     }
     return encoded;
 }
@@ -109,7 +90,7 @@ std::string encode_header_name(std::string_view name) {
         if (std::isalnum(static_cast<unsigned char>(c)) != 0 || marks.find(c) != std::string_view::npos)
             encoded += c;
         else
-            append_escaped(encoded, c);
+            append_percent(encoded, c);
     }
     return encoded;
 }
@@ -166,7 +147,7 @@ wire::HttpRequest HttpComposer::batch(std::span<const HttpMessage> messages) con
     add_header(request, "content-type",
                cloud_events ? "application/cloudevents-batch+json" : "application/json");
     // The same messages together again have the same id.
-    add_signature(request, "batch_" + wire::to_hex(wire::sha256(ids)).substr(0, 32));
+    add_signature(request, "batch_" + to_hex(wire::sha256(ids)).substr(0, 32));
     return request;
 }
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <cctype>
 
+#include "base/text.hpp"
 #include "brokers/http/form.hpp"
 #include "brokers/http/webhook_check.hpp"
 #include "intake/broker_feed.hpp"
@@ -32,12 +33,6 @@ struct Options {
 
     bool takes(const std::string& given) const { return below ? given.starts_with(path) : given == path; }
 };
-
-std::string lower(std::string text) {
-    std::transform(text.begin(), text.end(), text.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    return text;
-}
 
 constexpr std::array<std::string_view, 4> encodings{"identity", "gzip", "deflate", "br"};
 
@@ -177,7 +172,7 @@ void HttpFeed::handle(const httplib::Request& request, httplib::Response& respon
     pending->path = request.path;
     for (const auto& [name, value] : request.headers) pending->headers.emplace_back(lower(name), value);
     // The library undoes those that it knows, refuses some, and passes on what it has never heard of.
-    const std::string encoding = lower(std::string(pending->header("content-encoding")));
+    const std::string encoding = lower(pending->header("content-encoding"));
     if (!encoding.empty() && std::ranges::find(encodings, encoding) == encodings.end())
         return answer(response, 415, "the body's Content-Encoding cannot be undone: send it as it is");
     if (request.body.size() > options_.max_body)

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "base/text.hpp"
 #include "brokers/http/message.hpp"
 #include "wire/encoding.hpp"
 
@@ -22,12 +23,6 @@ bool same(std::string_view a, std::string_view b) {
         difference = static_cast<unsigned char>(
             difference | (static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(b[i])));
     return difference == 0;
-}
-
-std::string lower(std::string text) {
-    std::transform(text.begin(), text.end(), text.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    return text;
 }
 
 // Call `take` with each word between spaces until it returns true.
@@ -81,7 +76,7 @@ WebhookCheck::Answer WebhookCheck::judge(const FindHeader& header, std::string_v
     if (!token_.empty()) {
         constexpr std::string_view scheme = "bearer ";
         const std::string_view given = header("authorization");
-        if (given.size() < scheme.size() || lower(std::string(given.substr(0, scheme.size()))) != scheme ||
+        if (given.size() < scheme.size() || lower(given.substr(0, scheme.size())) != scheme ||
             !same(given.substr(scheme.size()), token_))
             return Answer::unauthorised;
     }
@@ -114,7 +109,7 @@ WebhookCheck::Answer WebhookCheck::judge_signature(const FindHeader& header, std
 bool WebhookCheck::hmac_holds(std::string_view given, std::string_view body) const {
     if (given.starts_with("sha256=")) given.remove_prefix(7);
     const std::string digest = wire::hmac_sha256(hmac_secret_, body);
-    return same(lower(std::string(given)), wire::to_hex(digest)) || same(given, wire::base64_encode(digest));
+    return same(lower(given), to_hex(digest)) || same(given, wire::base64_encode(digest));
 }
 
 bool WebhookCheck::is_secret(std::string_view name) const {

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <deque>
 
+#include "base/text.hpp"
 #include "event/headers.hpp"
 #include "event/json.hpp"
 #include "postgres/connection.hpp"
@@ -155,7 +156,7 @@ constexpr std::size_t every_text_may_have = 500;
 // An id that an inbox takes: the digest of one that is too long is the same for each redelivery.
 std::string short_id(std::string_view json_string) {
     if (json_string.size() <= every_text_may_have) return std::string(json_string);
-    return "\"sha256:" + wire::to_hex(wire::sha256(json_string)) + '"';
+    return "\"sha256:" + to_hex(wire::sha256(json_string)) + '"';
 }
 
 // A message that the server refused for its content, as a dead letter: its bytes and the server's words, and

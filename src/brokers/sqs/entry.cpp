@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/text.hpp"
 #include "event/json.hpp"
 #include "wire/encoding.hpp"
 
@@ -25,7 +26,7 @@ bool is_fifo_id(std::string_view id) {
 }
 
 std::string fifo_id(std::string_view id) {
-    return is_fifo_id(id) ? std::string(id) : wire::to_hex(wire::sha256(id));
+    return is_fifo_id(id) ? std::string(id) : to_hex(wire::sha256(id));
 }
 
 // True when SQS takes this as an attribute's name and we do not use it ourselves.
@@ -35,9 +36,7 @@ bool is_free_name(const std::string& name) {
     if (std::find(std::begin(own), std::end(own), name) != std::end(own)) return false;
     if (name.empty() || name.size() > 256 || name.front() == '.' || name.back() == '.') return false;
     if (name.find("..") != std::string::npos) return false;
-    std::string lowered = name;
-    std::transform(lowered.begin(), lowered.end(), lowered.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    const std::string lowered = lower(name);
     if (lowered.starts_with("aws.") || lowered.starts_with("amazon.")) return false;
     return std::all_of(name.begin(), name.end(), [](unsigned char c) {
         return c < 0x80 && (std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.');

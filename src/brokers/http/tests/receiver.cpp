@@ -9,22 +9,10 @@
 #include <sstream>
 
 #include "base/process.hpp"
+#include "base/text.hpp"
 #include "support/cluster.hpp"
 
 namespace baton::test {
-
-std::string percent_decoded(const std::string& text) {
-    std::string decoded;
-    for (std::size_t at = 0; at < text.size(); ++at) {
-        if (text[at] == '%' && at + 2 < text.size()) {
-            decoded += static_cast<char>(std::stoi(text.substr(at + 1, 2), nullptr, 16));
-            at += 2;
-        } else {
-            decoded += text[at];
-        }
-    }
-    return decoded;
-}
 
 std::string WebhookRequest::header(const std::string& name) const {
     const auto found = headers.find(name);
@@ -122,12 +110,7 @@ void WebhookReceiver::handle(const httplib::Request& request, httplib::Response&
     WebhookRequest got;
     got.path = request.path;
     got.body = request.body;
-    for (const auto& [name, value] : request.headers) {
-        std::string lowered = name;
-        std::transform(lowered.begin(), lowered.end(), lowered.begin(),
-                       [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-        got.headers.emplace(lowered, value);
-    }
+    for (const auto& [name, value] : request.headers) got.headers.emplace(lower(name), value);
     got.signed_well = !secret_.empty() && signature_holds(got);
     std::unique_lock lock(mutex_);
     if (holding_) {

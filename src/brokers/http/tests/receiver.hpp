@@ -83,7 +83,4 @@ class WebhookReceiver {
     std::atomic<std::size_t> most_at_once_{0};
 };
 
-// Undo %XX.
-std::string percent_decoded(const std::string& text);
-
 }  // namespace baton::test

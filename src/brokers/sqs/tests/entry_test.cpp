@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/text.hpp"
 #include "brokers/sqs/access.hpp"
 #include "brokers/sqs/entry.hpp"
 #include "wire/encoding.hpp"

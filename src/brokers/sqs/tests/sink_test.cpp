@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/text.hpp"
 #include "brokers/audit_place.hpp"
 #include "brokers/http/tests/receiver.hpp"
 #include "brokers/registry.hpp"
@@ -317,16 +318,16 @@ std::string expected_signature(const WebhookRequest& request, const std::string&
     std::istringstream names(signed_headers);
     for (std::string name; std::getline(names, name, ';');)
         canonical += name + ":" + request.header(name) + "\n";
-    canonical += "\n" + signed_headers + "\n" + wire::to_hex(wire::sha256(request.body));
+    canonical += "\n" + signed_headers + "\n" + to_hex(wire::sha256(request.body));
     const std::string time = request.header("x-amz-date");
     const std::string day = time.substr(0, 8);
     const std::string to_sign = "AWS4-HMAC-SHA256\n" + time + "\n" + day +
-                                "/eu-central-1/sqs/aws4_request\n" + wire::to_hex(wire::sha256(canonical));
+                                "/eu-central-1/sqs/aws4_request\n" + to_hex(wire::sha256(canonical));
     std::string key = "AWS4" + secret;
     for (const auto& part :
          {day, std::string("eu-central-1"), std::string("sqs"), std::string("aws4_request"), to_sign})
         key = wire::hmac_sha256(key, part);
-    return wire::to_hex(key);
+    return to_hex(key);
 }
 
 TEST_F(SqsAnswers, requests_are_signed_as_aws_checks_them) {
