@@ -2,8 +2,7 @@
 // What baton knows of a broker: one entry. Each folder beside this file makes one, and nothing outside of the
 // folder names the broker.
 //
-// A new broker is a folder with a CMakeLists.txt and an entry, and its name in the list in
-// src/CMakeLists.txt; see docs/contributing/new-broker.md.
+// A new broker is a folder with a CMakeLists.txt and an entry; see docs/contributing/new-broker.md.
 
 #include <memory>
 #include <string>

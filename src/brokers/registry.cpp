@@ -4,7 +4,7 @@
 
 namespace baton::brokers {
 
-// src/CMakeLists.txt writes the list: BROKER(name) for each folder of this build.
+// src/CMakeLists.txt writes the list: BROKER(name) for each folder of the build.
 #define BROKER(name) Broker name##_broker();
 #include "brokers/list.inc"
 #undef BROKER
