@@ -1,16 +1,16 @@
 #include "server/status_server.hpp"
 
-#include <httplib.h>
-
 #include <charconv>
 #include <thread>
 
 #include "baton/error.hpp"
+#include "wire/http_door.hpp"
 
 namespace baton::server {
 
 struct StatusServer::Implementation {
-    httplib::Server http;
+    // Each connection lasts for one answer: nobody keeps others waiting.
+    wire::HttpDoor http{wire::DoorLimits{}};
     int port = 0;
     std::thread thread;
 };
@@ -41,14 +41,6 @@ StatusServer::StatusServer(const std::string& listen, StatusSources sources)
     : implementation_(std::make_unique<Implementation>()) {
     const auto [host, port] = parse_address(listen);
     auto& http = implementation_->http;
-    // A connection has a thread as long as it lasts, so it lasts for one answer: nobody keeps others waiting.
-    http.new_task_queue = [] { return new httplib::ThreadPool(8); };
-    http.set_keep_alive_max_count(1);
-    // The library would share the port with whoever listens there already.
-    http.set_socket_options([](int socket) {
-        const int yes = 1;
-        ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    });
     http.Get("/metrics", [sources](const httplib::Request&, httplib::Response& response) {
         response.set_content(sources.metrics(), "text/plain; version=0.0.4; charset=utf-8");
     });

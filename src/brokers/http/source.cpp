@@ -1,7 +1,5 @@
 #include "brokers/http/source.hpp"
 
-#include <httplib.h>
-
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -10,6 +8,7 @@
 #include "brokers/http/form.hpp"
 #include "brokers/http/webhook_check.hpp"
 #include "intake/broker_feed.hpp"
+#include "wire/http_door.hpp"
 
 namespace baton::brokers {
 
@@ -27,6 +26,7 @@ struct Options {
     std::size_t max_pending = 100;
     std::size_t max_pending_bytes = 16 << 20;
     milliseconds answer_timeout{30'000};
+    milliseconds request_timeout{30'000};
     std::string tls_cert;
     std::string tls_key;
     intake::BrokerFeed::Pace pace;
@@ -91,7 +91,10 @@ class HttpFeed final : public intake::BrokerFeed {
     void leave() override { stop(); }
 
   private:
-    void handle(const httplib::Request& request, httplib::Response& response);
+    void handle(const httplib::Request& request, httplib::Response& response,
+                const httplib::ContentReader& reader);
+    bool read_body(const httplib::Request& request, httplib::Response& response,
+                   const httplib::ContentReader& reader, std::string& body) const;
     int enqueue(const std::shared_ptr<Pending>& pending);  // 0, or the status that says why not
     Pending::State await(const std::shared_ptr<Pending>& pending);
     void decode(const std::shared_ptr<Pending>& pending, HttpBatch& batch) const;
@@ -100,7 +103,7 @@ class HttpFeed final : public intake::BrokerFeed {
     const Options& options_;
     const WebhookCheck& check_;
     const intake::Decoder& decoder_;
-    std::unique_ptr<httplib::Server> server_;
+    std::unique_ptr<wire::HttpDoor> server_;
     std::thread thread_;
 
     std::mutex mutex_;  // guards what follows, and the state of requests
@@ -119,26 +122,17 @@ void answer(httplib::Response& response, int status, const std::string& words) {
 
 HttpFeed::HttpFeed(const Options& options, const WebhookCheck& check, const intake::Decoder& decoder)
     : intake::BrokerFeed(options.pace), options_(options), check_(check), decoder_(decoder) {
-    if (options_.tls_cert.empty())
-        server_ = std::make_unique<httplib::Server>();
-    else
-        server_ = std::make_unique<httplib::SSLServer>(options_.tls_cert.c_str(), options_.tls_key.c_str());
-    if (!server_->is_valid())
-        throw Error("cannot use the certificate " + options_.tls_cert, "check tls_cert and tls_key");
+    wire::DoorLimits limits;
     // Each request that waits has a thread, and some are free to say that there are too many.
-    const std::size_t threads = options_.max_pending + 16;
-    server_->new_task_queue = [threads] { return new httplib::ThreadPool(threads); };
+    limits.threads = options_.max_pending + 16;
+    limits.request_time = options_.request_timeout;
+    limits.request_time_in_a_crowd = std::min<milliseconds>(options_.request_timeout, 2s);
+    limits.request_bytes += 2 * options_.max_body;  // a body in pieces is longer on its way
+    limits.requests = 5;
+    server_ = std::make_unique<wire::HttpDoor>(limits, options_.tls_cert, options_.tls_key);
     server_->set_payload_max_length(options_.max_body);
-    server_->set_keep_alive_timeout(2);
-    server_->set_tcp_nodelay(true);
-    // The library would share the port with whoever listens there already.
-    server_->set_socket_options([](int socket) {
-        const int yes = 1;
-        ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    });
-    const auto take = [this](const httplib::Request& request, httplib::Response& response) {
-        handle(request, response);
-    };
+    const auto take = [this](const httplib::Request& request, httplib::Response& response,
+                             const httplib::ContentReader& reader) { handle(request, response, reader); };
     const auto refuse = [](const httplib::Request&, httplib::Response& response) {
         response.set_header("Allow", "POST");
         answer(response, 405, "messages are posted");
@@ -166,19 +160,41 @@ void HttpFeed::stop() {
     if (thread_.joinable()) thread_.join();
 }
 
-void HttpFeed::handle(const httplib::Request& request, httplib::Response& response) {
+// Read the body, unpacked, as far as it may go; false when the answer says why not.
+bool HttpFeed::read_body(const httplib::Request& request, httplib::Response& response,
+                         const httplib::ContentReader& reader, std::string& body) const {
+    const auto refuse = [&response](int status, const char* words) {
+        wire::HttpDoor::close_after_answer();
+        answer(response, status, words);
+        return false;
+    };
+    // The library undoes those that it knows, refuses some, and passes on what it has never heard of.
+    const std::string encoding = lower(request.get_header_value("content-encoding"));
+    if (!encoding.empty() && std::ranges::find(encodings, encoding) == encodings.end())
+        return refuse(415, "the body's Content-Encoding cannot be undone: send it as it is");
+    if (request.is_multipart_form_data())
+        return refuse(415, "a form in parts is no message: send the body as it is");
+    bool too_large = false;
+    const bool whole = reader([&](const char* bytes, std::size_t size) {
+        too_large = body.size() + size > options_.max_body;
+        if (!too_large) body.append(bytes, size);
+        return !too_large;
+    });
+    if (too_large || response.status == 413) return refuse(413, "the body is too large when it is unpacked");
+    if (!whole) return refuse(response.status > 0 ? response.status : 400, "the body cannot be read");
+    return true;
+}
+
+void HttpFeed::handle(const httplib::Request& request, httplib::Response& response,
+                      const httplib::ContentReader& reader) {
+    std::string body;
+    if (!read_body(request, response, reader, body)) return;
     if (!options_.takes(request.path)) return answer(response, 404, "nothing is received here");
     auto pending = std::make_shared<Pending>();
     pending->path = request.path;
     for (const auto& [name, value] : request.headers) pending->headers.emplace_back(lower(name), value);
-    // The library undoes those that it knows, refuses some, and passes on what it has never heard of.
-    const std::string encoding = lower(pending->header("content-encoding"));
-    if (!encoding.empty() && std::ranges::find(encodings, encoding) == encodings.end())
-        return answer(response, 415, "the body's Content-Encoding cannot be undone: send it as it is");
-    if (request.body.size() > options_.max_body)
-        return answer(response, 413, "the body is too large when it is unpacked");
     const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-    switch (check_.judge([&](std::string_view name) { return pending->header(name); }, request.body, now)) {
+    switch (check_.judge([&](std::string_view name) { return pending->header(name); }, body, now)) {
         case WebhookCheck::Answer::unreadable:
             return answer(response, 400, "webhook-id or webhook-timestamp is missing or no such thing");
         case WebhookCheck::Answer::unauthorised:
@@ -187,9 +203,9 @@ void HttpFeed::handle(const httplib::Request& request, httplib::Response& respon
             break;
     }
     const bool named = !pending->header("webhook-id").empty() || !pending->header("idempotency-key").empty();
-    if (request.body.empty() && !named)
+    if (body.empty() && !named)
         return answer(response, 400, "there is neither a body nor an id: nothing could be kept");
-    pending->body = request.body;
+    pending->body = std::move(body);
     if (const int status = enqueue(pending); status != 0)
         return answer(response, status,
                       status == 429 ? "too many messages are waiting" : "the relay stops: send it again");
@@ -286,8 +302,7 @@ class HttpSource final : public BrokerSource {
             throw Error("cannot listen on " + options_.host + ": " + ::gai_strerror(error));
         ::freeaddrinfo(found);
         if (options_.tls_cert.empty()) return;
-        if (!httplib::SSLServer(options_.tls_cert.c_str(), options_.tls_key.c_str()).is_valid())
-            throw Error("cannot use the certificate " + options_.tls_cert, "check tls_cert and tls_key");
+        const wire::HttpDoor trial({}, options_.tls_cert, options_.tls_key);
     }
 
   private:
@@ -332,6 +347,8 @@ std::unique_ptr<BrokerSource> make_http_source(const relay::Settings& settings, 
     options.max_pending_bytes = positive(settings, "max_pending_bytes", options.max_pending_bytes, 1 << 30);
     options.answer_timeout = settings.duration("answer_timeout", options.answer_timeout);
     if (options.answer_timeout < 1ms) settings.refuse("answer_timeout", "must be above zero");
+    options.request_timeout = settings.duration("request_timeout", options.request_timeout);
+    if (options.request_timeout < 1ms) settings.refuse("request_timeout", "must be above zero");
     options.tls_cert = settings.text("tls_cert", "");
     options.tls_key = settings.text("tls_key", "");
     if (options.tls_cert.empty() != options.tls_key.empty())

@@ -7,7 +7,7 @@
 //   401  signature, HMAC or token is missing or wrong, or the signature is older than `tolerance`
 //   404  another path; 405 another method
 //   413  more than max_body bytes
-//   415  a Content-Encoding that cannot be undone
+//   415  a Content-Encoding that cannot be undone, or a form in parts
 //   429  max_pending messages or max_pending_bytes are waiting; Retry-After says when to come again
 //   503  not settled within answer_timeout, or the relay stops; Retry-After likewise
 //
@@ -19,7 +19,8 @@
 // (Standard Webhooks, one or a list; tolerance = 5m), hmac_secret (hex or base64 of HMAC-SHA256 over the
 // body, "sha256=" before it or not, in hmac_header = "X-Hub-Signature-256") and token (Authorization:
 // Bearer), or auth = "none"; all that are given must hold; max_body (1 MB), max_pending (100),
-// max_pending_bytes (16 MB), answer_timeout (30s), tls_cert and tls_key; those of incoming.hpp.
+// max_pending_bytes (16 MB), answer_timeout (30s), request_timeout (30s, for a whole request to arrive),
+// tls_cert and tls_key; those of incoming.hpp.
 
 #include "brokers/broker.hpp"
 

@@ -1,0 +1,47 @@
+#pragma once
+// An HTTP server that nobody can hold up: a request has so much time and so many bytes to arrive, however it
+// is sent, and an answer so much time to be taken. While somebody waits for a thread, a request has less
+// time.
+
+#include <httplib.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+
+struct ssl_ctx_st;
+
+namespace baton::wire {
+
+struct DoorLimits {
+    std::size_t threads = 8;
+    std::chrono::milliseconds request_time{5000};
+    std::chrono::milliseconds request_time_in_a_crowd{100};
+    std::size_t request_bytes = 64 * 1024;  // with its headers, as they come over the wire
+    std::size_t requests = 1;               // on one connection
+};
+
+class HttpDoor final : public httplib::Server {
+  public:
+    // With a certificate and its key it speaks TLS. Throws Error.
+    explicit HttpDoor(const DoorLimits& limits, const std::string& certificate = {},
+                      const std::string& key = {});
+
+    // For handlers: the answer is the last one, since the rest of the request is not read.
+    static void close_after_answer();
+
+  private:
+    class Flow;
+    struct Queue;
+
+    bool process_and_close_socket(socket_t socket) override;
+    void serve(Flow& flow);
+    bool crowded() const { return present_ > limits_.threads; }
+
+    const DoorLimits limits_;
+    std::unique_ptr<ssl_ctx_st, void (*)(ssl_ctx_st*)> tls_;
+    std::atomic<std::size_t> present_{0};  // connections, with a thread or without
+};
+
+}  // namespace baton::wire
