@@ -108,8 +108,10 @@ void check_sink(const Settings& pipeline) {
 std::string make_owner_name() {
     std::array<char, 256> host{};
     ::gethostname(host.data(), host.size() - 1);
-    return std::string(host.data()) + ":" + std::to_string(::getpid()) + ":" +
-           std::to_string(std::random_device{}() % 10000);
+    // In containers host and process may be the same; who has another's name takes groups away from it.
+    std::random_device random;
+    const std::uint64_t chance = std::uint64_t{random()} << 32U | random();
+    return std::string(host.data()) + ":" + std::to_string(::getpid()) + ":" + std::to_string(chance);
 }
 
 }  // namespace baton::assembly

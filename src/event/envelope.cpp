@@ -162,6 +162,17 @@ void add_unless_given(Headers& headers, std::size_t given, std::string_view name
     headers.add(name, value);
 }
 
+// Whoever passes on the headers of a message that it handled passes on the id of that message, too. As the id
+// of this event, every event but the first would be taken for a copy.
+void rename_impostors(Headers& headers, const Envelope::Options& options) {
+    const bool raw = options.kind == EnvelopeKind::raw && options.metadata;
+    const bool binary = options.kind == EnvelopeKind::cloudevents && !options.binding.prefix.empty();
+    for (auto& header : headers)
+        if ((raw && is_named(header, "event-id")) ||
+            (binary && begins_with(header.name, options.binding.prefix)))
+            header.name.insert(0, "event-");
+}
+
 }  // namespace
 
 EnvelopeKind Envelope::kind_of(std::string_view name) {
@@ -189,6 +200,7 @@ void Envelope::render(const Event& event, Message& message, std::string& storage
     message.headers.clear();
     message.enveloped = false;
     if (event.headers) append_headers(message.headers, *event.headers);
+    rename_impostors(message.headers, options_);
     // What could not be read can only be passed on as it is.
     switch (event.malformed ? EnvelopeKind::raw : options_.kind) {
         case EnvelopeKind::raw:

@@ -22,9 +22,17 @@ void append_headers(Headers& headers, std::string_view json_object) {
     }
 }
 
+bool begins_with(std::string_view name, std::string_view beginning) {
+    return same_name(name.substr(0, beginning.size()), beginning);
+}
+
+bool is_named(const Header& header, std::string_view name) {
+    return same_name(header.name, name);
+}
+
 const Header* find_header(const Headers& headers, std::string_view name) {
     for (const auto& header : headers)
-        if (same_name(header.name, name)) return &header;
+        if (is_named(header, name)) return &header;
     return nullptr;
 }
 

@@ -11,6 +11,10 @@ namespace baton {
 // Throws RenderError when it is no JSON object.
 void append_headers(Headers& headers, std::string_view json_object);
 
+// Compare names, whatever their case.
+bool is_named(const Header& header, std::string_view name);
+bool begins_with(std::string_view name, std::string_view beginning);
+
 // Find a header by name, whatever its case; null when there is none.
 const Header* find_header(const Headers& headers, std::string_view name);
 

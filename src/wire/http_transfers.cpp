@@ -33,6 +33,7 @@ struct HttpTransfers::Transfer {
     std::size_t max_response = 0;
     std::string refused;     // the last address that the guard kept us from
     bool attempted = false;  // some address was allowed
+    bool answered = false;   // the whole head of an answer has come: its status holds
 
     // Open the socket to an address that curl resolved, unless it is a private one.
     static curl_socket_t open_socket(void* self, curlsocktype, curl_sockaddr* address) {
@@ -43,6 +44,16 @@ struct HttpTransfers::Transfer {
         }
         transfer.attempted = true;
         return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+    }
+
+    // Note where the head of the answer ends; those of answers before the last one (1xx) do not count.
+    static std::size_t take_header(char* bytes, std::size_t, std::size_t size, void* self) {
+        auto& transfer = *static_cast<Transfer*>(self);
+        long status = 0;
+        curl_easy_getinfo(transfer.easy.get(), CURLINFO_RESPONSE_CODE, &status);
+        const std::string_view line(bytes, size);
+        if ((line == "\r\n" || line == "\n") && status >= 200) transfer.answered = true;
+        return size;
     }
 
     // Keep the beginning of the answer; nobody reads more.
@@ -84,6 +95,7 @@ void HttpTransfers::set_common(Transfer& transfer, const std::string& url) const
     transfer.max_response = options_.max_response;
     transfer.refused.clear();
     transfer.attempted = false;
+    transfer.answered = false;
     transfer.error[0] = '\0';
     curl_easy_setopt(easy, CURLOPT_URL, url.c_str());
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
@@ -128,6 +140,8 @@ void HttpTransfers::start(HttpRequest request) {
     curl_easy_setopt(easy, CURLOPT_HTTPHEADER, list);
     curl_easy_setopt(easy, CURLOPT_POSTFIELDS, body.empty() ? "" : body.data());
     curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body.size()));
+    curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, Transfer::take_header);
+    curl_easy_setopt(easy, CURLOPT_HEADERDATA, transfer.get());
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, Transfer::take_response);
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, transfer.get());
     if (!options_.sigv4.empty()) {
@@ -151,6 +165,7 @@ HttpResponse HttpTransfers::finish(Transfer& transfer, CURLcode result) const {
     if (seconds > 0) response.retry_after = std::chrono::seconds(std::min<curl_off_t>(seconds, 24 * 3600));
     // We cut an answer off ourselves when it is too long; its status stands.
     if (result == CURLE_OK || (result == CURLE_WRITE_ERROR && response.status != 0)) return response;
+    if (options_.status_is_enough && transfer.answered) return response;
     response.status = 0;
     response.error = transfer.error[0] != '\0' ? transfer.error : curl_easy_strerror(result);
     long reason = 0;

@@ -26,7 +26,9 @@ struct HttpOptions {
     bool allow_private =
         true;  // false: connect to public addresses only, judged by what the name resolved to
     std::size_t max_response = 64 * 1024;  // nobody reads more of an answer
-    std::string proxy;                     // empty: none, whatever the environment says
+    // The status is an answer, also when what follows never ends, or is cut off by the server.
+    bool status_is_enough = false;
+    std::string proxy;  // empty: none, whatever the environment says
     // AWS Signature Version 4: "aws:amz:REGION:SERVICE" with the two keys.
     std::string sigv4;
     std::string access_key;

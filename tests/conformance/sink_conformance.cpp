@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <fstream>
 #include <memory>
 #include <set>
@@ -243,6 +244,45 @@ void a_sink_made_while_its_broker_is_away_delivers_once_it_is_back(SinkFixture& 
     EXPECT_TRUE(driver.rejected().empty()) << driver.last_error();
     expect_all_arrived(fixture, destination, load);
     expect_key_order(fixture, destination, load);
+}
+
+void nothing_leaves_a_sink_that_may_not_send_and_all_of_it_once_it_may(SinkFixture& fixture) {
+    const std::string destination = fixture.make_destination();
+    Load load(destination);
+    load.add_keyed(40);
+    std::atomic<bool> may = true;
+    const auto sink = make(fixture, destination);
+    sink->send_while([&] { return may.load(); });
+    Driver driver(*sink, 16);
+    driver.give({load.messages().begin(), load.messages().begin() + 8});
+    driver.run();
+    may = false;
+    driver.give({load.messages().begin() + 8, load.messages().end()});
+    driver.run_until([&] { return driver.retries() >= 40; });
+    EXPECT_EQ(driver.delivered(), 8U);
+    if (fixture.has_broker()) {
+        EXPECT_EQ(fixture.read_all(destination).size(), 8U);
+    }
+    may = true;
+    driver.run();
+    EXPECT_TRUE(driver.rejected().empty()) << driver.last_error();
+    expect_all_arrived(fixture, destination, load);
+    expect_key_order(fixture, destination, load);
+}
+
+void headers_of_a_message_do_not_stand_for_its_id(SinkFixture& fixture) {
+    const std::string destination = fixture.make_destination();
+    Load load(destination);
+    for (const std::string id : {"one", "two"})
+        for (const char* name : {"message-id", "message_id", "Nats-Msg-Id", "webhook-id", "idempotency-key"})
+            load.add(id + "-" + name, "k", "{}").headers = {{name, "same"}, {"event-id", id + "-" + name}};
+    const auto sink = make(fixture, destination);
+    Driver driver(*sink);
+    driver.give(load.copy());
+    driver.run();
+    std::set<std::string> ids;
+    for (const auto& got : fixture.read_all(destination)) ids.insert(got.id);
+    EXPECT_EQ(ids.size(), load.messages().size()) << "an id that an event's header gave stands for several";
 }
 
 void a_half_open_connection_is_given_up_and_all_arrives(SinkFixture& fixture) {

@@ -59,6 +59,8 @@ BATON_CONFORMANCE(a_sink_with_messages_in_flight_can_be_destroyed)
 BATON_CONFORMANCE(check_tells_a_reachable_broker_from_one_that_is_not)
 BATON_CONFORMANCE(a_wrong_login_is_waited_for_and_rejects_nothing)
 BATON_CONFORMANCE(a_missing_destination_is_waited_for_and_gets_all_once_it_is_there)
+BATON_CONFORMANCE(nothing_leaves_a_sink_that_may_not_send_and_all_of_it_once_it_may)
+BATON_CONFORMANCE(headers_of_a_message_do_not_stand_for_its_id)
 BATON_CONFORMANCE(what_is_refused_in_the_middle_of_a_key_is_overtaken_by_none_of_it)
 
 REGISTER_TYPED_TEST_SUITE_P(
@@ -71,6 +73,8 @@ REGISTER_TYPED_TEST_SUITE_P(
     a_sink_with_messages_in_flight_can_be_destroyed, check_tells_a_reachable_broker_from_one_that_is_not,
     a_wrong_login_is_waited_for_and_rejects_nothing,
     a_missing_destination_is_waited_for_and_gets_all_once_it_is_there,
+    nothing_leaves_a_sink_that_may_not_send_and_all_of_it_once_it_may,
+    headers_of_a_message_do_not_stand_for_its_id,
     what_is_refused_in_the_middle_of_a_key_is_overtaken_by_none_of_it);
 
 }  // namespace baton::test

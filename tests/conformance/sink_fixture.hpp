@@ -73,6 +73,8 @@ void a_sink_with_messages_in_flight_can_be_destroyed(SinkFixture& fixture);
 void check_tells_a_reachable_broker_from_one_that_is_not(SinkFixture& fixture);
 void a_wrong_login_is_waited_for_and_rejects_nothing(SinkFixture& fixture);
 void a_missing_destination_is_waited_for_and_gets_all_once_it_is_there(SinkFixture& fixture);
+void nothing_leaves_a_sink_that_may_not_send_and_all_of_it_once_it_may(SinkFixture& fixture);
+void headers_of_a_message_do_not_stand_for_its_id(SinkFixture& fixture);
 void what_is_refused_in_the_middle_of_a_key_is_overtaken_by_none_of_it(SinkFixture& fixture);
 }  // namespace conformance
 

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "assembly/pipeline_parts.hpp"
 #include "relay/config.hpp"
@@ -154,6 +155,12 @@ TEST(Config, the_catalogs_pipelines_may_not_share_a_name_with_the_files) {
     auto catalog = parse_config(smallest, "catalog").pipelines;
     EXPECT_THROW(join(file, catalog), SettingsError);
     EXPECT_EQ(join(file, {}).size(), 1U);
+}
+
+TEST(RelayName, no_two_relays_have_the_same_although_host_and_process_are) {
+    std::set<std::string> names;
+    for (int i = 0; i < 5000; ++i) names.insert(assembly::make_owner_name());
+    EXPECT_EQ(names.size(), 5000U);
 }
 
 TEST(Config, a_broker_is_a_source_and_mistakes_about_it_are_named_as_well) {

@@ -251,6 +251,20 @@ TEST(Envelope, an_event_that_cannot_be_a_cloudevent_is_refused_with_the_reason) 
                  RenderError);
 }
 
+TEST(Envelope, headers_that_are_passed_on_from_another_message_do_not_stand_for_the_events_id) {
+    Event event = order_placed();
+    event.headers = R"({"Event-Id": "another", "ce-id": "another", "a": "b"})";
+    Rendered raw;
+    render({}, event, raw);
+    EXPECT_EQ(header(raw.message, "event-id"), event.event_id);
+    EXPECT_EQ(header(raw.message, "event-Event-Id"), "another");
+    Rendered binary;
+    render({.kind = EnvelopeKind::cloudevents, .binding = {"ce-", false}}, event, binary);
+    EXPECT_EQ(header(binary.message, "ce-id"), event.event_id);
+    EXPECT_EQ(header(binary.message, "event-ce-id"), "another");
+    EXPECT_EQ(header(binary.message, "a"), "b");
+}
+
 TEST(Envelope, a_source_is_checked_when_the_pipeline_is_made) {
     EXPECT_THROW(Envelope({.source = "", .binding = {}}), UsageError);
     EXPECT_THROW(Envelope({.source = "has space", .binding = {}}), UsageError);

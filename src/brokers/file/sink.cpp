@@ -16,6 +16,7 @@
 #include <optional>
 #include <regex>
 
+#include "brokers/lease_is_over.hpp"
 #include "wire/json_lines.hpp"
 
 namespace fs = std::filesystem;
@@ -182,6 +183,7 @@ class FileSink final : public relay::Sink {
         // stays open: what was written to it before is still to be flushed.
         if (error_.empty())
             error_ = attempt([this] {
+                if (!may_send()) throw Error(lease_is_over);
                 // A file with lines that are not reported yet stays until they are.
                 if (file_ && written_.empty() && !file_->in_place()) file_.reset();
                 if (!file_) file_ = std::make_unique<LogFile>(options_);
@@ -234,11 +236,10 @@ class FileSink final : public relay::Sink {
         ::gmtime_r(&now, &utc);
         std::array<char, 32> stamp{};
         std::strftime(stamp.data(), stamp.size(), "%Y%m%dT%H%M%SZ", &utc);
-        const int number = next_number(stamp.data());
+        const auto [time, number] = next_name(stamp.data());
         const std::string suffix = number == 1 ? "" : "-" + std::to_string(number);
-        const fs::path target =
-            options_.path.parent_path() / (options_.path.stem().string() + "-" + stamp.data() + suffix +
-                                           options_.path.extension().string());
+        const fs::path target = options_.path.parent_path() / (options_.path.stem().string() + "-" + time +
+                                                               suffix + options_.path.extension().string());
         if (::rename(options_.path.c_str(), target.c_str()) != 0) fail("rename", options_.path);
         file_ = std::make_unique<LogFile>(options_);
         forget_old();
@@ -270,13 +271,13 @@ class FileSink final : public relay::Sink {
         return full;
     }
 
-    // The number of the next full file of this second: above all others, also those that are deleted by now,
-    // or the order of the names would not be that of the files.
-    int next_number(const std::string& stamp) {
-        if (last_.first != stamp) last_ = {stamp, 0};
-        for (const auto& [age, file] : full_files())
-            if (age.first == stamp) last_.second = std::max(last_.second, age.second);
-        return ++last_.second;
+    // Time and number of the next full file: above all others, also those that are deleted by now, and those
+    // from before a clock was set back. The order of the names is that of the files, and the oldest are
+    // deleted by it.
+    std::pair<std::string, int> next_name(const std::string& now) {
+        if (const auto full = full_files(); !full.empty()) last_ = std::max(last_, full.back().first);
+        last_ = last_.first < now ? std::pair(now, 1) : std::pair(last_.first, last_.second + 1);
+        return last_;
     }
 
     // Delete the oldest full files that are too many. One that cannot be deleted is tried again next time.

@@ -5,6 +5,7 @@
 
 #include "brokers/fixed_destination.hpp"
 #include "brokers/http/message.hpp"
+#include "brokers/lease_is_over.hpp"
 
 namespace baton::brokers {
 
@@ -52,6 +53,7 @@ HttpSettings read_settings(const relay::Settings& settings) {
 wire::HttpOptions read_options(const relay::Settings& settings) {
     wire::HttpOptions options = wire::read_http_options(settings, 16);
     options.allow_private = settings.boolean("allow_private", false);
+    options.status_is_enough = true;
     if (!options.proxy.empty() && !options.allow_private)
         settings.refuse("proxy", "hides the addresses that are connected to",
                         "with allow_private = true it is the proxy that refuses private addresses");
@@ -184,6 +186,11 @@ std::vector<HttpMessage> HttpSink::next_group() {
 }
 
 void HttpSink::start_waiting() {
+    if (!waiting_.empty() && !may_send()) {
+        for (const auto& message : waiting_)
+            done_.push_back({message.ticket, Verdict::retry, lease_is_over, {}});
+        waiting_.clear();
+    }
     while (!waiting_.empty() && !transfers_.full()) {
         std::vector<HttpMessage> group = next_group();
         wire::HttpRequest request =

@@ -11,6 +11,7 @@
 
 #include "brokers/kafka/batches.hpp"
 #include "brokers/kafka/openings.hpp"
+#include "brokers/lease_is_over.hpp"
 #include "event/headers.hpp"
 
 namespace baton::brokers {
@@ -250,7 +251,9 @@ rd_kafka_resp_err_t KafkaSink::produce(const Message& message) {
         rd_kafka_header_add(headers, name.data(), static_cast<ssize_t>(name.size()), value.data(),
                             static_cast<ssize_t>(value.size()));
     };
-    for (const auto& header : message.headers) add(header.name, header.value);
+    // The message's own id has that name.
+    for (const auto& header : message.headers)
+        add(is_named(header, "message-id") ? "event-message-id" : header.name, header.value);
     const Header* event_id = find_header(message.headers, "event-id");
     if (event_id == nullptr || event_id->value != message.message_id) add("message-id", message.message_id);
     if (!message.content_type.empty() && find_header(message.headers, "content-type") == nullptr)
@@ -318,6 +321,10 @@ void KafkaSink::end_opening(std::uint64_t ticket, bool delivered, const std::str
 
 // Give a message to the library, unless one before it was not taken.
 void KafkaSink::hand_over(const Message& message) {
+    if (!refusing_ && !may_send()) {
+        refusing_ = true;
+        why_ = lease_is_over;
+    }
     if (refusing_ || broken_ || shut_topics_.contains(message.destination)) {
         done_.push_back({message.ticket, Verdict::retry, why_.empty() ? trouble_ : why_, {}});
         end_opening(message.ticket, false, done_.back().error);

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "baton/error.hpp"
+#include "event/headers.hpp"
 #include "event/json.hpp"
 
 namespace baton::brokers {
@@ -292,7 +293,10 @@ MqttOutgoing write_publish(const Message& message, std::string_view topic, bool 
     if (!message.key.empty()) append_pair(properties, "partition-key", message.key);
     for (std::size_t i = 0; i < message.headers.size(); ++i)
         if (!comes_later(message, i))
-            append_pair(properties, message.headers[i].name, message.headers[i].value);
+            append_pair(
+                properties,
+                is_named(message.headers[i], "message-id") ? "event-message-id" : message.headers[i].name,
+                message.headers[i].value);  // the message's own id has that name
     std::string head;
     append_text(head, topic);
     const std::size_t id_in_head = head.size();

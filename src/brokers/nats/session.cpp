@@ -249,7 +249,12 @@ natsStatus NatsSession::publish(const Message& message) {
     const auto set = [&](const char* name, const std::string& value) {
         if (status == NATS_OK) status = natsMsgHeader_Set(made, name, value.c_str());
     };
-    for (const auto& header : message.headers) set(header.name.c_str(), header.value);
+    // The server obeys headers of its own: one of them empties the stream.
+    for (const auto& header : message.headers)
+        if (begins_with(header.name, "Nats-"))
+            set(("event-" + header.name).c_str(), header.value);
+        else
+            set(header.name.c_str(), header.value);
     set("Nats-Msg-Id", message.message_id);
     if (!message.key.empty()) set("partition-key", std::string(message.key));
     if (!message.content_type.empty() && find_header(message.headers, "content-type") == nullptr)

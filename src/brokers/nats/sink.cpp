@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "brokers/fixed_destination.hpp"
+#include "brokers/lease_is_over.hpp"
 #include "brokers/nats/session.hpp"
 #include "event/router.hpp"
 #include "wire/access_refused.hpp"
@@ -78,7 +79,9 @@ class NatsSink final : public relay::Sink {
     void send(std::span<const Message> messages) override {
         if (session_ == nullptr) try_to_connect();
         for (const auto& message : messages) {
-            if (session_ == nullptr)
+            if (!may_send())
+                done_.push_back({message.ticket, Verdict::retry, lease_is_over, {}});
+            else if (session_ == nullptr)
                 done_.push_back({message.ticket, no_session_, trouble_, {}});
             else
                 publish(message);
@@ -128,7 +131,7 @@ class NatsSink final : public relay::Sink {
         try {
             connect();
             if (options_.create_stream) session_->create_stream(options_);
-            if (!may_send()) throw ConnectionError("the lease ended while the sink connected");
+            if (!may_send()) throw ConnectionError(lease_is_over);
             pause_ = milliseconds(50);
             trouble_.clear();
         } catch (const std::exception& error) {

@@ -8,6 +8,7 @@
 #include <deque>
 
 #include "base/text.hpp"
+#include "brokers/lease_is_over.hpp"
 #include "event/headers.hpp"
 #include "event/json.hpp"
 #include "postgres/connection.hpp"
@@ -248,7 +249,7 @@ class PostgresSink final : public relay::Sink {
     void begin_batch() {
         if (!flying_.empty() || waiting_.empty()) return;
         if (!connection_) connection_ = std::make_unique<postgres::Connection>(options_.url, "baton relay");
-        if (!may_send()) throw ConnectionError("the lease ended while the sink connected");
+        if (!may_send()) throw ConnectionError(lease_is_over);
         PQsetnonblocking(connection_->native(), 1);
         const std::string inbox = waiting_.front().inbox;
         std::string messages = "[";

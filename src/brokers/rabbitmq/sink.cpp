@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "brokers/fixed_destination.hpp"
+#include "brokers/lease_is_over.hpp"
 #include "brokers/rabbitmq/connection.hpp"
 #include "wire/access_refused.hpp"
 #include "wire/reconnect.hpp"
@@ -267,6 +268,10 @@ void RabbitSink::publish_waiting() {
     connection_->cork(true);
     // Some at a time, so that confirms are read in between.
     for (int count = 0; count < 128 && may_publish(); ++count) {
+        if (!may_send()) {
+            give_back_waiting(Verdict::retry, lease_is_over);
+            break;
+        }
         RabbitMessage& message = waiting_.front();
         std::string refusal = connection_->refusal(message);
         if (message.body.size() > settings_.max_message_bytes)

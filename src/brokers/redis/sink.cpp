@@ -8,6 +8,7 @@
 #include <map>
 #include <utility>
 
+#include "brokers/lease_is_over.hpp"
 #include "brokers/redis/settings.hpp"
 #include "wire/access_refused.hpp"
 #include "wire/byte_stream.hpp"
@@ -211,6 +212,7 @@ void RedisSink::fail_held(Verdict verdict, const std::string& why, std::optional
 // would take it from somebody else than us.
 void RedisSink::launch() {
     if (under_way_ || waiting_.empty() || ignored_ > 0) return;
+    if (!may_send()) return fail_held(Verdict::retry, lease_is_over, {});
     under_way_ = std::move(waiting_.front());
     waiting_.pop_front();
     append_command(under_way_->bytes, {"EXEC"});
@@ -237,6 +239,8 @@ void RedisSink::pump() {
     }
     launch();
     while (written_ < out_.size()) {
+        // Without its end the server forgets a transaction.
+        if (under_way_ && !may_send()) throw ConnectionError(lease_is_over);
         const std::size_t sent = stream_->write(std::string_view(out_).substr(written_));
         if (sent == 0) break;
         written_ += sent;

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "brokers/fixed_destination.hpp"
+#include "brokers/lease_is_over.hpp"
 #include "brokers/sqs/access.hpp"
 #include "brokers/sqs/entry.hpp"
 
@@ -112,6 +113,10 @@ void SqsSink::send(std::span<const Message> messages) {
 
 // Form requests of what waits, as long as more may be under way.
 void SqsSink::start_waiting() {
+    if (!waiting_.empty() && !may_send()) {
+        for (const auto& entry : waiting_) report(entry, Verdict::retry, lease_is_over);
+        waiting_.clear();
+    }
     while (!waiting_.empty() && !transfers_.full()) {
         std::vector<SqsEntry> group;
         std::size_t bytes = 0;

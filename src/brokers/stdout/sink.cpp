@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "brokers/lease_is_over.hpp"
 #include "wire/json_lines.hpp"
 
 namespace baton::brokers {
@@ -31,6 +32,7 @@ class StdoutSink final : public relay::Sink {
             ends.push_back(buffer.size());
         }
         // After a failure nothing is written until that is known: no later message may overtake.
+        if (!may_send()) error_ = lease_is_over;
         const std::size_t written = error_.empty() ? write(buffer) : 0;
         for (std::size_t i = 0; i < messages.size(); ++i) {
             const bool out = ends[i] <= written;

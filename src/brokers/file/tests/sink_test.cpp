@@ -133,6 +133,22 @@ TEST(FileSink, only_as_many_full_files_stay_as_keep_says_and_strangers_are_left_
         EXPECT_TRUE(ids.contains("m" + std::to_string(i))) << "m" << i << " is missing in the middle";
 }
 
+TEST(FileSink, a_clock_that_was_set_back_does_not_make_the_newest_file_the_oldest) {
+    FileFixture fixture;
+    const std::string path = fixture.make_destination();
+    const std::string ahead = path.substr(0, path.size() - 6) + "-20990101T000000Z.jsonl";
+    std::ofstream(ahead) << "{}\n";
+    auto settings = fixture.settings(path);
+    settings.set("rotate_size", 100);
+    settings.set("keep", 1);
+    deliver(settings, 0, 1);
+    EXPECT_FALSE(fs::exists(ahead)) << "it is the oldest";
+    std::string kept;
+    for (const auto& entry : fs::directory_iterator(fs::path(path).parent_path()))
+        kept += read_text(entry.path());
+    EXPECT_NE(kept.find("m0"), std::string::npos) << "what was written last stays";
+}
+
 TEST(FileSink, an_old_file_is_put_aside_although_it_is_small) {
     FileFixture fixture;
     const fs::path path = fixture.make_destination();

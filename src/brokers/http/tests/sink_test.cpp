@@ -382,6 +382,27 @@ TEST_F(HttpSinkTest, no_more_requests_than_allowed_are_under_way) {
     EXPECT_EQ(receiver_.most_at_once(), 3U);
 }
 
+TEST_F(HttpSinkTest, what_waits_for_its_turn_when_the_lease_ends_is_given_back) {
+    settings_.set("max_concurrent", std::int64_t{3});
+    const auto sink = brokers::make_sink(settings_);
+    bool may = true;
+    sink->send_while([&] { return may; });
+    receiver_.hold();
+    sink->send(messages(20));
+    std::vector<relay::Delivery> none;
+    wait_until("three are held", [&] {
+        sink->collect(none, std::chrono::milliseconds(20));
+        return receiver_.held() == 3;
+    });
+    may = false;
+    receiver_.release();
+    std::size_t delivered = 0;
+    for (const auto& [ticket, delivery] : collect_all(*sink, 20))
+        delivered += delivery.verdict == Verdict::delivered ? 1 : 0;
+    EXPECT_EQ(delivered, 3U);
+    EXPECT_EQ(receiver_.requests(), 3U);
+}
+
 TEST_F(HttpSinkTest, connections_are_kept_and_used_again) {
     Proxy proxy(receiver_.port());
     settings_.set("url", "http://127.0.0.1:" + std::to_string(proxy.port()) + "/");
@@ -399,6 +420,61 @@ TEST_F(HttpSinkTest, a_receiver_that_never_answers_is_given_up) {
     const auto delivery = deliver_one();
     EXPECT_EQ(delivery.verdict, Verdict::retry);
     EXPECT_NE(delivery.error.find("timed out"), std::string::npos) << delivery.error;
+}
+
+// Says the same to whoever comes, and then nothing more.
+class HalfAnswer {
+  public:
+    explicit HalfAnswer(std::string words) : words_(std::move(words)) {
+        listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        sockaddr_in address{};
+        address.sin_family = AF_INET;
+        address.sin_port = htons(static_cast<std::uint16_t>(port_));
+        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        if (::bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
+            ::listen(listener_, 8) != 0)
+            throw Error("cannot listen");
+        thread_ = std::thread([this] {
+            for (int client = 0; (client = ::accept(listener_, nullptr, nullptr)) >= 0;) {
+                std::array<char, 4096> request{};
+                [[maybe_unused]] const auto got = ::recv(client, request.data(), request.size(), 0);
+                ::send(client, words_.data(), words_.size(), MSG_NOSIGNAL);
+                clients_.push_back(client);
+            }
+        });
+    }
+    ~HalfAnswer() {
+        ::shutdown(listener_, SHUT_RDWR);
+        thread_.join();
+        for (const int client : clients_) ::close(client);
+        ::close(listener_);
+    }
+    HalfAnswer(const HalfAnswer&) = delete;
+    HalfAnswer& operator=(const HalfAnswer&) = delete;
+    std::string url() const { return "http://127.0.0.1:" + std::to_string(port_) + "/"; }
+
+  private:
+    std::string words_;
+    int port_ = find_free_port();
+    int listener_ = -1;
+    std::vector<int> clients_;
+    std::thread thread_;
+};
+
+TEST_F(HttpSinkTest, a_status_holds_although_the_body_after_it_never_ends) {
+    settings_.set("timeout", "500ms");
+    const std::vector<std::pair<std::string, Verdict>> answers{
+        {"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nx", Verdict::delivered},
+        {"HTTP/1.1 202 Accepted\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n", Verdict::delivered},
+        {"HTTP/1.1 422 No\r\nContent-Length: 1000\r\n\r\nx", Verdict::rejected},
+        {"HTTP/1.1 200 OK\r\nX: y\r\n", Verdict::retry},
+        {"HTTP/1.1 103 Early Hints\r\n\r\n", Verdict::retry},
+    };
+    for (const auto& [words, verdict] : answers) {
+        const HalfAnswer receiver(words);
+        settings_.set("url", receiver.url());
+        EXPECT_EQ(deliver_one().verdict, verdict) << words;
+    }
 }
 
 TEST_F(HttpSinkTest, an_endless_answer_does_not_fill_memory) {

@@ -189,6 +189,33 @@ TEST(NatsSink, a_stream_is_created_when_the_settings_say_so) {
     EXPECT_EQ(fixture.read_all("MADE.x").size(), 1U);
 }
 
+TEST(NatsSink, a_header_of_an_event_is_no_order_to_the_server) {
+    NatsFixture fixture;
+    natsConnection* connection = nullptr;
+    jsCtx* jetstream = nullptr;
+    ASSERT_EQ(natsConnection_ConnectTo(&connection, fixture.direct_url().c_str()), NATS_OK);
+    ASSERT_EQ(natsConnection_JetStream(&jetstream, connection, nullptr), NATS_OK);
+    jsStreamConfig config;
+    jsStreamConfig_Init(&config);
+    const char* subject = "roll.>";
+    config.Name = "ROLL";
+    config.Subjects = &subject;
+    config.SubjectsLen = 1;
+    config.AllowRollup = true;
+    ASSERT_EQ(js_AddStream(nullptr, jetstream, &config, nullptr, nullptr), NATS_OK);
+    jsCtx_Destroy(jetstream);
+    natsConnection_Destroy(connection);
+    auto settings = fixture.settings({});
+    for (const auto& [name, value] : std::vector<std::pair<std::string, std::string>>{
+             {"a", "b"}, {"Nats-Rollup", "all"}, {"Nats-Expected-Stream", "OTHER"}}) {
+        auto message = make_message("roll.x");
+        message.message_id = name;
+        message.headers = {{name, value}};
+        EXPECT_EQ(rejection_of(settings, message), "") << name;
+    }
+    EXPECT_EQ(fixture.read_all("ROLL.x").size(), 3U);
+}
+
 // What a check says, with its hint; empty when all is well.
 std::string finding_of(const relay::Settings& settings) {
     try {
