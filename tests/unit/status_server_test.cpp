@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "support/drip.hpp"
+#include "wire/http_door.hpp"
 
 using namespace baton;
 
@@ -38,4 +39,21 @@ TEST(StatusServer, requests_that_never_end_do_not_keep_it_from_ending) {
         const auto endpoints = start_server();
         drip.emplace(endpoints.port(), 20);
     }
+}
+
+TEST(HttpDoor, while_others_wait_a_request_has_less_time_to_arrive) {
+    // Without that they would wait for longer than the client does.
+    wire::HttpDoor door({.threads = 2, .request_time = std::chrono::minutes(10)});
+    door.Get("/", [](const httplib::Request&, httplib::Response& response) { response.status = 204; });
+    const int port = door.bind_to_any_port("127.0.0.1");
+    std::thread listener([&door] { door.listen_after_bind(); });
+    {
+        const test::Dripping drip(port, 10);
+        httplib::Client client("127.0.0.1", port);
+        client.set_read_timeout(std::chrono::seconds(60));
+        const auto answer = client.Get("/");
+        EXPECT_TRUE(answer && answer->status == 204);
+    }
+    door.stop();
+    listener.join();
 }
