@@ -30,8 +30,8 @@ select throws_ok($$select baton.set_pipeline('x', '{"source": {"outbox": "o"}, "
 
 select throws_ok($$select baton.set_pipeline('x', '{"source": {"outbox": "o"}, "sink": {"type": "kafak"}}')$$, '22023',
                  'pipeline "x": there is no sink of type "kafak"', 'a sink that does not exist is refused');
-select throws_ok($$select baton.set_pipeline('x', '{"source": {"type": "mqtt"}, "sink": {"type": "null"}}')$$, '22023',
-                 'pipeline "x": there is no source of type "mqtt"', 'a source that does not exist too');
+select throws_ok($$select baton.set_pipeline('x', '{"source": {"type": "pigeon"}, "sink": {"type": "null"}}')$$, '22023',
+                 'pipeline "x": there is no source of type "pigeon"', 'a source that does not exist too');
 
 select throws_ok(format($$select baton.set_pipeline('x', %L)$$, jsonb_build_object('source', '{"outbox": "o"}'::jsonb, 'sink', secret)), '22023', null,
                  'a secret in clear is refused: ' || secret::text)
