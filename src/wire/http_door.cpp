@@ -27,8 +27,9 @@ namespace {
 constexpr auto idle_time = 2s;
 constexpr auto look_around = 50ms;  // while bytes are waited for
 
-// The handler of this thread wants no other request on the connection.
-thread_local bool last_answer = false;
+// False when the handler of this thread wants no other request on the connection. It begins as true because
+// mold 1.10 puts a thread's zeroes where nothing is mapped: some programs did not start.
+thread_local bool goes_on = true;
 
 // Wait until the socket is ready; false when the time is over.
 bool await(int socket, short events, Clock::time_point until) {
@@ -219,7 +220,7 @@ HttpDoor::HttpDoor(const DoorLimits& limits, const std::string& certificate, con
 }
 
 void HttpDoor::close_after_answer() {
-    last_answer = true;
+    goes_on = false;
 }
 
 bool HttpDoor::process_and_close_socket(socket_t socket) {
@@ -235,14 +236,14 @@ bool HttpDoor::process_and_close_socket(socket_t socket) {
 }
 
 void HttpDoor::serve(Flow& flow) {
-    last_answer = false;
+    goes_on = true;
     for (std::size_t count = 1; flow.open() && count <= limits_.requests; ++count) {
         if (count > 1) {
             if (!flow.another_comes()) break;
             flow.begin_request();
         }
         bool closed = false;
-        if (!process_request(flow, count == limits_.requests, closed, {}) || closed || last_answer) break;
+        if (!process_request(flow, count == limits_.requests, closed, {}) || closed || !goes_on) break;
     }
     flow.end();
 }
