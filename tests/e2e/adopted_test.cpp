@@ -304,15 +304,15 @@ TEST_P(AdoptedRelay, a_relay_that_is_slow_and_alive_keeps_its_rows) {
     options.conninfo = table.url;
     options.table = table.name();
     options.owner = "slow";
-    options.lease = 3000ms;
+    options.lease = 2000ms;
     tables::Held held;
     const auto slow = tables::AdoptedSource::take(options, held);
     const auto batch = slow->read(1000ms);
     ASSERT_TRUE(batch);
     options.owner = "quick";
     const auto quick = tables::AdoptedSource::take(options, held);
-    const auto until = std::chrono::steady_clock::now() + options.lease * 3 / 2;
-    wait_until("more than a lease has passed", [&] {
+    const auto until = std::chrono::steady_clock::now() + 3 * options.lease;
+    wait_until("three leases have passed", [&] {
         slow->tend(1ms);
         EXPECT_TRUE(slow->may_send());
         EXPECT_FALSE(quick->read(1ms)) << "nothing is free";
