@@ -1,9 +1,5 @@
 #include "tables/adopted_reader.hpp"
 
-#include <poll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "tables/lease.hpp"
@@ -51,38 +47,15 @@ std::unique_ptr<AdoptedReader> AdoptedReader::take(const ReaderOptions& options,
 
 AdoptedReader::AdoptedReader(const ReaderOptions& options, PatiencePtr patience,
                              std::unique_ptr<Connection> db)
-    : options_(options),
-      load_limit_(options.max_event_bytes),
+    : TableFeed(std::move(patience), options.max_event_bytes),
+      options_(options),
       limit_(options.batch),
-      patience_(std::move(patience)),
-      db_(std::move(db)),
-      wake_fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+      db_(std::move(db)) {}
 
-AdoptedReader::~AdoptedReader() {
-    ::close(wake_fd_);
-}
-
-template <class Step>
-auto AdoptedReader::guarded(const Step& step) {
-    try {
-        return step();
-    } catch (const std::exception& error) {
-        const std::lock_guard lock(mutex_);
-        failure_ = error.what();
-        patience_->end_by(Clock::now());
-        written_.notify_all();
-        throw;
-    }
-}
-
-void AdoptedReader::wake() const {
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const auto ignored = ::write(wake_fd_, &one, sizeof one);
-}
-
-void AdoptedReader::interrupt() {
-    interrupted_ = true;
-    wake();
+void AdoptedReader::give_up(const std::string& why) {
+    const std::lock_guard lock(mutex_);
+    failure_ = why;
+    written_.notify_all();
 }
 
 // Lock the offset and read what is after it. When there is nothing the lock is given back.
@@ -137,20 +110,9 @@ BatchPtr AdoptedReader::read(milliseconds patience) {
                 nap_ = 0ms;
                 return current_;
             }
-            if (interrupted_.exchange(false) || Clock::now() >= deadline) return nullptr;
+            if (wakeup_.interrupted() || Clock::now() >= deadline) return nullptr;
             wait(current_ ? deadline : std::min(deadline, sleep_until_));
         }
-    });
-}
-
-void AdoptedReader::tend(milliseconds patience) {
-    guarded([&] {
-        const auto deadline = Clock::now() + patience;
-        do {
-            do_chores();
-            if (interrupted_.exchange(false)) return;
-            wait(deadline);
-        } while (Clock::now() < deadline);
     });
 }
 
@@ -165,13 +127,7 @@ void AdoptedReader::close() {
 void AdoptedReader::wait(Clock::time_point until) {
     until = std::min(until, patience_->end());
     if (current_) until = std::min({until, kept_at_ + options_.lease / 4, began_ + options_.hold_limit});
-    pollfd waiting{wake_fd_, POLLIN, 0};
-    const auto time = std::chrono::ceil<milliseconds>(until - Clock::now());
-    ::poll(&waiting, 1, static_cast<int>(std::clamp<std::int64_t>(time.count(), 0, 60'000)));
-    if (waiting.revents != 0) {
-        std::uint64_t count = 0;
-        [[maybe_unused]] const auto ignored = ::read(wake_fd_, &count, sizeof count);
-    }
+    wakeup_.wait(until);
 }
 
 void AdoptedReader::settle(const BatchPtr& batch, std::size_t done, std::vector<Failure> failures) {
@@ -184,13 +140,13 @@ void AdoptedReader::settle(const BatchPtr& batch, std::size_t done, std::vector<
         done_ = static_cast<std::size_t>(first.event - batch->events.data());
         refused_ = "event " + std::string(first.event->source_id) + " cannot be delivered: " + first.error;
     }
-    wake();
+    wakeup_.ring();
 }
 
 void AdoptedReader::flush() {
     std::unique_lock lock(mutex_);
     flushing_ = true;
-    wake();
+    wakeup_.ring();
     written_.wait(lock, [&] { return !unwritten_ || !failure_.empty(); });
     if (unwritten_) throw ConnectionError("the offset was not written: " + failure_);
 }

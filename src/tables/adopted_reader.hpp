@@ -11,12 +11,11 @@
 //
 // The thread that reads does all the talking; settle() only leaves a note for it.
 
-#include <atomic>
 #include <condition_variable>
 #include <mutex>
 
 #include "tables/adopted_table.hpp"
-#include "tables/outbox_source.hpp"
+#include "tables/table_feed.hpp"
 
 namespace baton::tables {
 
@@ -33,48 +32,33 @@ struct ReaderOptions {
     relay::milliseconds hold_limit{60'000};  // how long the transaction of a batch stays open
 };
 
-class AdoptedReader final : public relay::Feed {
+class AdoptedReader final : public TableFeed {
   public:
-    using Clock = std::chrono::steady_clock;
-
     // Null while another member has the offset; `held` then says so. Throws SqlError when the table has no
     // offsets.
     static std::unique_ptr<AdoptedReader> take(const ReaderOptions& options, Held& held);
-    ~AdoptedReader() override;
 
     relay::BatchPtr read(relay::milliseconds patience) override;
-    void tend(relay::milliseconds patience) override;
     void close() override;
-    void interrupt() override;
-    void end_by(Clock::time_point end) override { patience_->end_by(end); }
-    bool may_send() const override { return !patience_->over(); }
-    void load_at_most(std::size_t bytes) override { load_limit_.sink_takes(bytes); }
 
     void settle(const relay::BatchPtr& batch, std::size_t done,
                 std::vector<relay::Failure> failures) override;
     void flush() override;
 
   private:
-    using PatiencePtr = std::shared_ptr<postgres::Patience>;
-
     AdoptedReader(const ReaderOptions& options, PatiencePtr patience,
                   std::unique_ptr<postgres::Connection> db);
     void no_batch();
     bool begin_batch();  // false while another member has the offset
-    void do_chores();
+    void do_chores() override;
     void end_long_batch(std::size_t done);
     void move_offset(std::size_t done);
-    void wait(Clock::time_point until);
-    void wake() const;
-    template <class Step>
-    auto guarded(const Step& step);
+    void wait(Clock::time_point until) override;
+    void give_up(const std::string& why) override;
 
     ReaderOptions options_;
-    LoadLimit load_limit_;
-    int limit_;             // rows of the next batch
-    PatiencePtr patience_;  // ends before the open batch does
+    int limit_;  // rows of the next batch
     std::unique_ptr<postgres::Connection> db_;
-    int wake_fd_ = -1;
     std::shared_ptr<AdoptedBatch> current_;  // its transaction is open
     bool given_ = false;                     // ... and it is with the pipeline
     std::uint64_t next_number_ = 1;
@@ -91,7 +75,6 @@ class AdoptedReader final : public relay::Feed {
     bool unwritten_ = false;
     bool flushing_ = false;
     std::string failure_;
-    std::atomic<bool> interrupted_{false};
 };
 
 }  // namespace baton::tables

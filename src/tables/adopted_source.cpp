@@ -1,9 +1,5 @@
 #include "tables/adopted_source.hpp"
 
-#include <poll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <set>
 
@@ -64,13 +60,11 @@ std::unique_ptr<AdoptedSource> AdoptedSource::take(const AdoptedOptions& options
 
 AdoptedSource::AdoptedSource(const AdoptedOptions& options, PatiencePtr patience, AdoptedTable table,
                              bool ordered, Session db)
-    : options_(options),
-      patience_(std::move(patience)),
+    : TableFeed(std::move(patience), options.max_event_bytes),
+      options_(options),
       table_(std::move(table)),
       ordered_(ordered),
-      load_limit_(options.max_event_bytes),
       db_(std::move(db)),
-      wake_fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       limit_(std::min(options.batch, 100)) {
     worker_ = table_.worker_name(*db_, options_.owner);
     if (table_.keeps_locks()) table_.release_all(*db_, worker_);  // of a session that broke
@@ -78,27 +72,10 @@ AdoptedSource::AdoptedSource(const AdoptedOptions& options, PatiencePtr patience
         for (auto& row : table_.held(*db_, worker_)) holds_[row.key].rows.push_back(std::move(row.id));
 }
 
-AdoptedSource::~AdoptedSource() {
-    ::close(wake_fd_);
-}
-
-template <class Step>
-auto AdoptedSource::guarded(const Step& step) {
-    try {
-        return step();
-    } catch (const std::exception& error) {
-        const std::lock_guard lock(mutex_);
-        failure_ = error.what();
-        patience_->end_by(Clock::now());
-        is_written_.notify_all();
-        throw;
-    }
-}
-
-void AdoptedSource::interrupt() {
-    interrupted_ = true;
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const auto ignored = ::write(wake_fd_, &one, sizeof one);
+void AdoptedSource::give_up(const std::string& why) {
+    const std::lock_guard lock(mutex_);
+    failure_ = why;
+    is_written_.notify_all();
 }
 
 BatchPtr AdoptedSource::read(milliseconds patience) {
@@ -110,20 +87,9 @@ BatchPtr AdoptedSource::read(milliseconds patience) {
             if (room && Clock::now() >= sleep_until_) {
                 if (auto batch = claim()) return batch;
             }
-            if (interrupted_.exchange(false) || Clock::now() >= deadline) return nullptr;
+            if (wakeup_.interrupted() || Clock::now() >= deadline) return nullptr;
             wait(room ? std::min(deadline, sleep_until_) : deadline);
         }
-    });
-}
-
-void AdoptedSource::tend(milliseconds patience) {
-    guarded([&] {
-        const auto deadline = Clock::now() + patience;
-        do {
-            do_chores();
-            if (interrupted_.exchange(false)) return;
-            wait(deadline);
-        } while (Clock::now() < deadline);
     });
 }
 
@@ -147,13 +113,7 @@ void AdoptedSource::wait(Clock::time_point until) {
     for (const auto& [number, claim] : claims_)
         until = std::min({until, claim.kept_at + held_for() / 4, claim.began + options_.hold_limit});
     if (!epoch_.empty()) until = std::min(until, owned_at_ + options_.lease / 4);
-    pollfd waiting{wake_fd_, POLLIN, 0};
-    const auto time = std::chrono::ceil<milliseconds>(until - Clock::now());
-    ::poll(&waiting, 1, static_cast<int>(std::clamp<std::int64_t>(time.count(), 0, 60'000)));
-    if (waiting.revents != 0) {
-        std::uint64_t count = 0;
-        [[maybe_unused]] const auto ignored = ::read(wake_fd_, &count, sizeof count);
-    }
+    wakeup_.wait(until);
 }
 
 // Claim the next rows. The longer there are none, the less often it is looked.
@@ -247,16 +207,14 @@ void AdoptedSource::settle(const BatchPtr& batch, std::size_t done, std::vector<
     const std::lock_guard lock(mutex_);
     ++settled_;
     notes_.push_back({std::static_pointer_cast<const AdoptedBatch>(batch), done, std::move(failures)});
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const auto ignored = ::write(wake_fd_, &one, sizeof one);
+    wakeup_.ring();
 }
 
 void AdoptedSource::flush() {
     std::unique_lock lock(mutex_);
     const auto wanted = settled_;
     flushing_ = true;
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const auto ignored = ::write(wake_fd_, &one, sizeof one);
+    wakeup_.ring();
     is_written_.wait(lock, [&] { return durable_ >= wanted || !failure_.empty(); });
     if (durable_ < wanted) throw ConnectionError("the last events were not settled: " + failure_);
 }

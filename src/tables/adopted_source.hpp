@@ -13,13 +13,12 @@
 //
 // The thread that reads does all the talking; settle() only leaves a note for it.
 
-#include <atomic>
 #include <condition_variable>
 #include <map>
 #include <mutex>
 
 #include "tables/adopted_table.hpp"
-#include "tables/outbox_source.hpp"
+#include "tables/table_feed.hpp"
 
 namespace baton::tables {
 
@@ -36,29 +35,20 @@ struct AdoptedOptions {
     relay::milliseconds hold_limit{60'000};          // how long a transaction stays open that holds rows
 };
 
-class AdoptedSource final : public relay::Feed {
+class AdoptedSource final : public TableFeed {
   public:
-    using Clock = std::chrono::steady_clock;
-
     // Null when the table is to be worked by one relay alone and another has it; `held` then says who.
     static std::unique_ptr<AdoptedSource> take(const AdoptedOptions& options, Held& held);
-    ~AdoptedSource() override;
 
     relay::BatchPtr read(relay::milliseconds patience) override;
-    void tend(relay::milliseconds patience) override;
     void close() override;
-    void interrupt() override;
-    void end_by(Clock::time_point end) override { patience_->end_by(end); }
-    bool may_send() const override { return !patience_->over(); }
     bool ordered() const override { return ordered_; }
-    void load_at_most(std::size_t bytes) override { load_limit_.sink_takes(bytes); }
 
     void settle(const relay::BatchPtr& batch, std::size_t done,
                 std::vector<relay::Failure> failures) override;
     void flush() override;
 
   private:
-    using PatiencePtr = std::shared_ptr<postgres::Patience>;
     using Session = std::unique_ptr<postgres::Connection>;
     struct Note {
         std::shared_ptr<const AdoptedBatch> batch;
@@ -93,7 +83,7 @@ class AdoptedSource final : public relay::Feed {
     void adapt_limit(const AdoptedBatch& batch);
     Waiting waiting() const;
 
-    void do_chores();
+    void do_chores() override;
     void take_notes();
     void take_note(Note note);
     void write(bool everything);
@@ -109,20 +99,16 @@ class AdoptedSource final : public relay::Feed {
     void let_go(const std::string& key, const std::string& id);
     void reckon();                         // when the session must be over
     relay::milliseconds held_for() const;  // how long a claim lasts without a sign of life
-    void wait(Clock::time_point until);
-    template <class Step>
-    auto guarded(const Step& step);
+    void wait(Clock::time_point until) override;
+    void give_up(const std::string& why) override;
 
     AdoptedOptions options_;
-    PatiencePtr patience_;  // ends before the lease, and before any claim does
     AdoptedTable table_;
     const bool ordered_;
-    LoadLimit load_limit_;
     std::string worker_;
     std::string epoch_;  // empty where the table is shared
     Session db_;
     std::vector<Session> idle_sessions_;
-    int wake_fd_ = -1;
 
     std::map<std::uint64_t, Claim> claims_;  // by number of the batch
     std::map<std::string, Hold> holds_;      // by key
@@ -143,7 +129,6 @@ class AdoptedSource final : public relay::Feed {
     std::uint64_t settled_ = 0;  // calls of settle()
     std::uint64_t durable_ = 0;  // of those, how many are committed
     std::string failure_;
-    std::atomic<bool> interrupted_{false};
 };
 
 }  // namespace baton::tables

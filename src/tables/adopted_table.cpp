@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "tables/event_row.hpp"
+
 namespace baton::tables {
 
 using postgres::array_literal;
@@ -12,31 +14,8 @@ using relay::milliseconds;
 
 namespace {
 
-// As baton_internal.claim_rows_for_relay() gives them.
-enum Column {
-    id,
-    event_id,
-    tenant_id,
-    aggregate_type,
-    aggregate_id,
-    event_type,
-    schema_version,
-    topic,
-    partition_key,
-    payload,
-    headers,
-    trace_id,
-    correlation_id,
-    causation_id,
-    occurred_at,
-    attempt,
-    withheld_bytes  // when payload and headers were left out
-};
-
-Field field(const Result& rows, int row, int column) {
-    if (rows.is_null(row, column)) return std::nullopt;
-    return rows.view(row, column);
-}
+constexpr int attempt = column::others;
+constexpr int withheld_bytes = column::others + 1;  // when payload and headers were left out
 
 int digit(char c) {
     return c >= 'a' ? c - 'a' + 10 : c - '0';
@@ -50,21 +29,14 @@ void append_bytes(std::string& out, std::string_view hex) {
 
 Event read_event(const Result& rows, int row) {
     Event event;
-    event.source_id = rows.view(row, id);
-    event.event_id = rows.view(row, event_id);
-    event.tenant_id = field(rows, row, tenant_id);
-    event.aggregate_type = field(rows, row, aggregate_type);
-    event.aggregate_id = field(rows, row, aggregate_id);
-    event.event_type = field(rows, row, event_type);
-    event.schema_version = field(rows, row, schema_version);
-    event.topic = field(rows, row, topic);
-    event.partition_key = field(rows, row, partition_key);
-    event.payload = field(rows, row, payload);
-    event.headers = field(rows, row, headers);
-    event.trace_id = field(rows, row, trace_id);
-    event.correlation_id = field(rows, row, correlation_id);
-    event.causation_id = field(rows, row, causation_id);
-    event.occurred_at = Timestamp(std::chrono::microseconds(rows.number<std::int64_t>(row, occurred_at)));
+    event.source_id = rows.view(row, column::id);
+    event.event_id = rows.view(row, column::event_id);
+    read_texts(event, rows, row);
+    event.schema_version = field(rows, row, column::schema_version);
+    event.payload = field(rows, row, column::payload);
+    event.headers = field(rows, row, column::headers);
+    event.occurred_at =
+        Timestamp(std::chrono::microseconds(rows.number<std::int64_t>(row, column::occurred_at)));
     event.attempt = rows.number<int>(row, attempt);
     return event;
 }

@@ -7,30 +7,15 @@
 #include <charconv>
 #include <cstring>
 
+#include "tables/event_row.hpp"
+
 namespace baton::tables {
 
 namespace {
 
-enum Column {
-    id,
-    event_id,
-    tenant_id,
-    aggregate_type,
-    aggregate_id,
-    event_type,
-    schema_version,
-    topic,
-    partition_key,
-    payload,
-    headers,
-    trace_id,
-    correlation_id,
-    causation_id,
-    occurred_at,
-    available_at,
-    withheld_size,  // when payload and headers were left out
-    attempt         // of a parked event
-};
+constexpr int available_at = column::others;
+constexpr int withheld_size = column::others + 1;  // when payload and headers were left out
+constexpr int attempt = column::others + 2;        // of a parked event
 
 std::int64_t read_int8(std::string_view bytes) {
     std::uint64_t value = 0;
@@ -67,11 +52,6 @@ struct RowTexts {
     std::array<char, 36 + 20 + 11> chars;
 };
 
-Field field(const postgres::Result& rows, int row, int column) {
-    if (rows.is_null(row, column)) return std::nullopt;
-    return rows.view(row, column);
-}
-
 // jsonb comes with a byte before it that says which form it has.
 Field json_field(const postgres::Result& rows, int row, int column) {
     auto value = field(rows, row, column);
@@ -81,28 +61,21 @@ Field json_field(const postgres::Result& rows, int row, int column) {
 
 Event read_event(const postgres::Result& rows, int row, char* texts, PayloadKind kind, bool from_jsonb) {
     Event event;
-    event.id = read_int8(rows.view(row, id));
-    char* const uuid_end = write_uuid(rows.view(row, event_id), texts);
+    event.id = read_int8(rows.view(row, column::id));
+    char* const uuid_end = write_uuid(rows.view(row, column::event_id), texts);
     event.event_id = {texts, static_cast<std::size_t>(uuid_end - texts)};
     char* const id_end = std::to_chars(uuid_end, uuid_end + 20, event.id).ptr;
     event.source_id = {uuid_end, static_cast<std::size_t>(id_end - uuid_end)};
-    if (!rows.is_null(row, schema_version)) {
-        char* const end = std::to_chars(id_end, id_end + 11, read_int4(rows.view(row, schema_version))).ptr;
+    if (!rows.is_null(row, column::schema_version)) {
+        char* const end =
+            std::to_chars(id_end, id_end + 11, read_int4(rows.view(row, column::schema_version))).ptr;
         event.schema_version = std::string_view(id_end, static_cast<std::size_t>(end - id_end));
     }
-    event.tenant_id = field(rows, row, tenant_id);
-    event.aggregate_type = field(rows, row, aggregate_type);
-    event.aggregate_id = field(rows, row, aggregate_id);
-    event.event_type = field(rows, row, event_type);
-    event.topic = field(rows, row, topic);
-    event.partition_key = field(rows, row, partition_key);
+    read_texts(event, rows, row);
     event.payload_kind = kind;
-    event.payload = from_jsonb ? json_field(rows, row, payload) : field(rows, row, payload);
-    event.headers = json_field(rows, row, headers);
-    event.trace_id = field(rows, row, trace_id);
-    event.correlation_id = field(rows, row, correlation_id);
-    event.causation_id = field(rows, row, causation_id);
-    event.occurred_at = read_time(rows.view(row, occurred_at));
+    event.payload = from_jsonb ? json_field(rows, row, column::payload) : field(rows, row, column::payload);
+    event.headers = json_field(rows, row, column::headers);
+    event.occurred_at = read_time(rows.view(row, column::occurred_at));
     return event;
 }
 

@@ -1,8 +1,6 @@
 #include "tables/outbox_source.hpp"
 
 #include <poll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -93,9 +91,8 @@ std::unique_ptr<OutboxSource> OutboxSource::take(const OutboxOptions& options, H
 
 OutboxSource::OutboxSource(const OutboxOptions& options, PatiencePtr patience, Connection connection,
                            const Result& taken)
-    : options_(options),
-      load_limit_(options.max_event_bytes),
-      patience_(std::move(patience)),
+    : TableFeed(std::move(patience), options.max_event_bytes),
+      options_(options),
       pooled_(postgres::is_pooled(connection)),
       pipe_((connection.exec(pooled_ ? "select 1" : session_settings), std::move(connection))),
       group_id_(taken.text(0, taken.column("group_id"))),
@@ -118,7 +115,6 @@ OutboxSource::OutboxSource(const OutboxOptions& options, PatiencePtr patience, C
     after_id_ = std::stoll(text("after_id"));
     window_ = read_window_row(taken, taken.columns() - 8);
     if (!taken.is_null(0, taken.column("parked_upto"))) parked_upto_ = std::stoll(text("parked_upto"));
-    wake_fd_ = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     doorbell_ = postgres::make_doorbell(options_.conninfo, relation_, options_.owner + " " + options_.group,
                                         pooled_ ? "poll" : options_.wake_up, patience_);
     parked_sql_ = pipe_.call("select baton_internal.parked_statement($1::regclass)", {relation_}).text(0, 0);
@@ -138,36 +134,15 @@ OutboxSource::OutboxSource(const OutboxOptions& options, PatiencePtr patience, C
     }
 }
 
-OutboxSource::~OutboxSource() {
-    if (wake_fd_ >= 0) ::close(wake_fd_);
-}
-
-template <class Step>
-auto OutboxSource::guarded(const Step& step) {
-    try {
-        return step();
-    } catch (const std::exception& error) {
-        patience_->end_by(Clock::now());
-        positions_.give_up(error.what());
-        throw;
-    }
-}
-
-void OutboxSource::interrupt() {
-    interrupted_ = true;
-    ring();
-}
-
-void OutboxSource::ring() {
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const auto ignored = ::write(wake_fd_, &one, sizeof one);
+void OutboxSource::give_up(const std::string& why) {
+    positions_.give_up(why);
 }
 
 BatchPtr OutboxSource::read(milliseconds patience) {
     return guarded([&]() -> BatchPtr {
         const auto deadline = Clock::now() + patience;
         for (;;) {
-            do_chores();
+            keep_up();
             ask();
             pipe_.pump();
             if (arrived_) {
@@ -178,7 +153,7 @@ BatchPtr OutboxSource::read(milliseconds patience) {
                 pipe_.pump();
                 return finish(std::move(batch));
             }
-            if (interrupted_.exchange(false) || Clock::now() >= deadline) return nullptr;
+            if (wakeup_.interrupted() || Clock::now() >= deadline) return nullptr;
             if (reading_ == Reading::window && limit_ >= many && std::exchange(receiving_, false))
                 std::this_thread::sleep_for(150us);
             else
@@ -187,21 +162,9 @@ BatchPtr OutboxSource::read(milliseconds patience) {
     });
 }
 
-void OutboxSource::tend(milliseconds patience) {
-    guarded([&] {
-        const auto deadline = Clock::now() + patience;
-        do {
-            do_chores();
-            pipe_.pump();
-            if (interrupted_.exchange(false)) return;
-            wait(deadline);
-        } while (Clock::now() < deadline);
-    });
-}
-
 void OutboxSource::close() {
     guarded([&] {
-        do_chores();
+        keep_up();
         pipe_.call("select baton_internal.release_group($1, $2)", {group_id_, epoch_});
     });
 }
@@ -215,17 +178,10 @@ void OutboxSource::wait(Clock::time_point until) {
         if (found_nothing_ && !sleep_until_) sleep_until_ = Clock::now() + doorbell_->arm();
         if (sleep_until_) until = std::min(until, *sleep_until_);
     }
-    std::array<pollfd, 3> waiting{
-        {{pipe_.socket(), pipe_.events(), 0}, {wake_fd_, POLLIN, 0}, {doorbell_->wakeup(), POLLIN, 0}}};
-    const auto time = std::chrono::ceil<milliseconds>(until - Clock::now());
-    ::poll(waiting.data(), waiting.size(),
-           static_cast<int>(std::clamp<std::int64_t>(time.count(), 0, 60'000)));
-    receiving_ = waiting[0].revents != 0;
-    if (waiting[1].revents != 0) {
-        std::uint64_t count = 0;
-        [[maybe_unused]] const auto ignored = ::read(wake_fd_, &count, sizeof count);
-    }
-    const bool rang = waiting[2].revents != 0 && doorbell_->rung();
+    std::array<pollfd, 2> others{{{pipe_.socket(), pipe_.events(), 0}, {doorbell_->wakeup(), POLLIN, 0}}};
+    wakeup_.wait(until, others);
+    receiving_ = others[0].revents != 0;
+    const bool rang = others[1].revents != 0 && doorbell_->rung();
     if (rang || (sleep_until_ && Clock::now() >= *sleep_until_)) {
         found_nothing_ = false;
         sleep_until_.reset();
@@ -441,7 +397,7 @@ void OutboxSource::set_aside(OutboxBatch& batch) {
 
 void OutboxSource::settle(const BatchPtr& batch, std::size_t done, std::vector<Failure> failures) {
     if (positions_.note(std::static_pointer_cast<const OutboxBatch>(batch), done, std::move(failures)))
-        ring();
+        wakeup_.ring();
 }
 
 void OutboxSource::flush() {
@@ -456,6 +412,11 @@ void OutboxSource::end_before_lease() const {
 }
 
 void OutboxSource::do_chores() {
+    keep_up();
+    pipe_.pump();
+}
+
+void OutboxSource::keep_up() {
     end_before_lease();
     if (positions_.write(Clock::now())) {
         blocking_ = true;  // until the server says otherwise

@@ -6,15 +6,14 @@
 // travel in the same pipe. A second connection waits for the doorbell. The thread that reads does all the
 // talking; settle() only leaves a note for it (OutboxPositions).
 
-#include <atomic>
 #include <optional>
 
 #include "postgres/doorbell.hpp"
 #include "postgres/pipe.hpp"
 #include "relay/io.hpp"
-#include "tables/load_limit.hpp"
 #include "tables/outbox_batch.hpp"
 #include "tables/outbox_positions.hpp"
+#include "tables/table_feed.hpp"
 
 namespace baton::tables {
 
@@ -29,28 +28,14 @@ struct OutboxOptions {
     std::string wake_up = "auto";                    // bell, notify or poll
 };
 
-// Another relay, or a consumer, has the group.
-struct Held {
-    std::string by;
-    std::string until;
-};
-
-class OutboxSource final : public relay::Feed {
+class OutboxSource final : public TableFeed {
   public:
-    using Clock = std::chrono::steady_clock;
-
     // Take the group. Null when somebody else has it; `held` then says who. Throws Error when that cannot be
     // at all.
     static std::unique_ptr<OutboxSource> take(const OutboxOptions& options, Held& held);
-    ~OutboxSource() override;
 
     relay::BatchPtr read(relay::milliseconds patience) override;
-    void tend(relay::milliseconds patience) override;
     void close() override;
-    void interrupt() override;
-    void end_by(Clock::time_point end) override { patience_->end_by(end); }
-    void load_at_most(std::size_t bytes) override { load_limit_.sink_takes(bytes); }
-    bool may_send() const override { return !patience_->over(); }
     bool ordered() const override { return ordered_; }
 
     void settle(const relay::BatchPtr& batch, std::size_t done,
@@ -58,7 +43,6 @@ class OutboxSource final : public relay::Feed {
     void flush() override;
 
   private:
-    using PatiencePtr = std::shared_ptr<postgres::Patience>;
     using WindowPtr = std::shared_ptr<const Window>;
     enum class Reading { nothing, opening, window, payloads, parked };  // what is under way in the pipe
 
@@ -80,23 +64,19 @@ class OutboxSource final : public relay::Feed {
     std::shared_ptr<OutboxBatch> finish(std::shared_ptr<OutboxBatch> batch);
     void set_aside(OutboxBatch& batch);
 
-    void do_chores();  // write positions, renew
+    void keep_up();  // write positions, renew
+    void do_chores() override;
     void renew();
     void end_before_lease() const;
-    void ring();                         // let wait() end
-    void wait(Clock::time_point until);  // for the server, the doorbell, a note or an interruption
-    template <class Step>
-    auto guarded(const Step& step);  // remember a failure, so that flush() need not wait for ever
+    void wait(Clock::time_point until) override;
+    void give_up(const std::string& why) override;
 
     OutboxOptions options_;
-    LoadLimit load_limit_;
-    PatiencePtr patience_;  // ends before the lease
     bool pooled_ = false;
     postgres::Pipe pipe_;
     const std::string group_id_, epoch_;
     OutboxPositions positions_;
     std::unique_ptr<postgres::Doorbell> doorbell_;
-    int wake_fd_ = -1;
 
     std::string relation_;
     bool ordered_ = true;
@@ -123,7 +103,6 @@ class OutboxSource final : public relay::Feed {
     Clock::time_point parked_not_before_{};
     Clock::time_point renewed_at_{};  // when the renewal was asked for that was answered last
     Clock::time_point renew_at_{};
-    std::atomic<bool> interrupted_{false};
 };
 
 }  // namespace baton::tables
