@@ -72,6 +72,10 @@ std::size_t Dispatcher::waiting() const {
     return count;
 }
 
+bool Dispatcher::drained() const {
+    return in_flight_ == 0 && (breaker_.open() || !lanes_.ready_before(last_sent_));
+}
+
 Trouble Dispatcher::trouble() const {
     if (blame_.streak().full()) return {blame_.streak().words(), Fault::event};
     const auto silence = now_ - heard_at_;
@@ -114,8 +118,7 @@ bool Dispatcher::held(Ref ref) {
 
 // Whether one more may be sent now.
 bool Dispatcher::room(Time now) {
-    return sending_ && in_flight_ < policy_.max_in_flight && breaker_.allows(now, in_flight_) &&
-           rate_.allows(now);
+    return in_flight_ < policy_.max_in_flight && breaker_.allows(now, in_flight_) && rate_.allows(now);
 }
 
 void Dispatcher::fill(Time now) {
@@ -132,6 +135,7 @@ void Dispatcher::fill_from_lanes(Time now) {
         if (lane == nullptr) continue;
         while (lanes_.can_send(*lane) && !lane->waiting.empty() && room(now)) {
             const Ref ref = lane->waiting.front();
+            if (!may_go(ref)) break;
             lane->waiting.pop_front();
             launch(ref, lane, now);
         }
@@ -141,7 +145,7 @@ void Dispatcher::fill_from_lanes(Time now) {
 }
 
 void Dispatcher::fill_from_batches(Time now) {
-    while (cursor_ < works_.size()) {
+    while (sending_ && cursor_ < works_.size()) {
         Work& at = works_[cursor_];
         if (cursor_slot_ == at.slots.size()) {
             ++cursor_;
@@ -196,6 +200,7 @@ void Dispatcher::launch(Ref ref, Lane* lane, Time now) {
     if (it.state == State::done) return;
     rate_.sent();
     breaker_.sent();
+    last_sent_ = std::max(last_sent_, ref);
     it.state = State::flying;
     if (lane != nullptr) ++lane->flying;
 }

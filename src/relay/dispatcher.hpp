@@ -86,8 +86,11 @@ class Dispatcher {
     // Send what may go, take what has become known (waiting up to `patience` when something is in flight),
     // settle. Throws Halted.
     void step(Time now, milliseconds patience);
-    // Send no more; step() still takes what comes back.
+    // Begin with nothing new. step() still takes what comes back, and sends what lies before an event that
+    // was sent: a batch is settled from its beginning, so what was sent behind a gap would be sent again.
     void stop_sending() { sending_ = false; }
+    // Whether nothing is in flight, and no gap can be filled now.
+    bool drained() const;
 
     bool has_room() const { return cursor_ == works_.size() && in_flight_ < policy_.max_in_flight; }
     bool idle() const { return works_.empty(); }
@@ -148,6 +151,7 @@ class Dispatcher {
     bool held(Ref ref);
 
     bool room(Time now);
+    bool may_go(Ref ref) const { return sending_ || ref < last_sent_; }
     void fill(Time now);
     void fill_from_lanes(Time now);
     void fill_from_batches(Time now);
@@ -184,6 +188,7 @@ class Dispatcher {
     bool tracking_;  // lanes know what flies
     Time tracked_since_{};
     bool sending_ = true;
+    Ref last_sent_{0, 0};  // the latest event that was sent
 
     std::deque<Work> works_;
     std::uint64_t next_work_ = 0;  // the number of the next batch, once there was one

@@ -76,6 +76,13 @@ void Lanes::welcome_back(Time now) {
     }
 }
 
+bool Lanes::ready_before(Ref end) const {
+    return std::any_of(ready_.begin(), ready_.end(), [&](const std::string& name) {
+        const auto found = lanes_.find(name);
+        return found != lanes_.end() && !found->second.waiting.empty() && found->second.waiting.front() < end;
+    });
+}
+
 Lane* Lanes::take_ready(std::string& name) {
     name = std::move(ready_.front());
     ready_.pop_front();

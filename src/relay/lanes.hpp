@@ -76,6 +76,8 @@ class Lanes {
     void welcome_back(Time now);
 
     std::size_t ready() const { return ready_.size(); }
+    // Whether one of those that are ready begins with an event before `end`.
+    bool ready_before(Ref end) const;
     // Take one of those that are ready. Null when it is not there any more.
     Lane* take_ready(std::string& name);
     std::optional<Time> next_timer() const;

@@ -248,10 +248,11 @@ void Pipeline::drain(Session& session, Dispatcher& dispatcher) {
     dispatcher.stop_sending();
     const auto deadline = Clock::now() + parts_.drain_limit;
     session.feed->end_by(deadline + leaving_limit);
-    while (dispatcher.in_flight() > 0 && Clock::now() < deadline) {
+    while (!dispatcher.drained() && Clock::now() < deadline) {
         session.rethrow();
         end_before_lease(session);
         dispatcher.step(Clock::now(), 20ms);
+        if (dispatcher.in_flight() == 0) std::this_thread::sleep_for(1ms);  // it may wait for its rate
     }
     publish(session, dispatcher);
     session.feed->flush();

@@ -289,6 +289,25 @@ TEST_P(AdoptedRelay, a_relay_that_stops_gives_back_what_it_has_not_sent) {
     EXPECT_EQ(second.stop(), 0);
 }
 
+TEST_P(AdoptedRelay, a_relay_that_stops_in_the_middle_of_its_work_leaves_nothing_to_be_sent_twice) {
+    constexpr std::size_t rows = 2000;
+    table.insert(1, rows);
+    relays.configure(receiver.sink(), "batch = 100", "[pipeline.limits]\nmax_in_flight = 7\n", "1h");
+    for (int stop = 0; stop < 3; ++stop) {
+        const auto before = receiver.numbers().size();
+        auto relay = relays.start("one");
+        wait_until("it is at work", [&] { return receiver.numbers().size() > before + 20; });
+        EXPECT_EQ(relay.stop(), 0);
+        const auto arrived = receiver.numbers().size();
+        ASSERT_LT(arrived, rows) << "it was at its end";
+        EXPECT_EQ(table.value(layout.done), std::to_string(arrived)) << "what was sent is done";
+    }
+    auto last = relays.start("two");
+    wait_until("the rest is done", [&] { return table.value(layout.done) == std::to_string(rows); });
+    EXPECT_EQ(last.stop(), 0);
+    EXPECT_EQ(receiver.numbers().size(), rows) << "something came twice";
+}
+
 TEST_P(AdoptedRelay, a_relay_that_was_silent_too_long_settles_nothing) {
     be_silent_too_long({});
 }
