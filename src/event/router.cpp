@@ -38,10 +38,61 @@ bool passes(const std::vector<std::string>& patterns, Field value) {
     return included || !any_include;
 }
 
+// True for "." and "..", also where dots are percent-encoded: who reads the path goes up there.
+bool is_dots(std::string_view segment) {
+    std::size_t dots = 0;
+    for (; !segment.empty(); ++dots) {
+        const bool encoded = segment.starts_with("%2E") || segment.starts_with("%2e");
+        if (!encoded && segment.front() != '.') return false;
+        segment.remove_prefix(encoded ? 3 : 1);
+    }
+    return dots == 1 || dots == 2;
+}
+
+// Where the host of a URL begins and ends; fields in braces are one piece.
+std::pair<std::size_t, std::size_t> host_of(std::string_view url) {
+    const auto scheme = url.find("://");
+    if (scheme == std::string_view::npos) return {0, 0};
+    std::size_t end = scheme + 3;
+    for (int depth = 0; end < url.size(); ++end) {
+        if (url[end] == '{') ++depth;
+        if (url[end] == '}') --depth;
+        if (depth == 0 && std::string_view("/?#\\").find(url[end]) != std::string_view::npos) break;
+    }
+    return {scheme + 3, end};
+}
+
 const char* flaw_of_url(std::string_view url) {
     const bool white =
         std::any_of(url.begin(), url.end(), [](char c) { return static_cast<unsigned char>(c) <= 0x20; });
-    return white ? "has white space" : nullptr;
+    if (white) return "has white space";
+    std::string_view path = url.substr(host_of(url).second);
+    path = path.substr(0, path.find_first_of("?#"));
+    while (!path.empty()) {
+        const auto slash = std::min(path.find('/'), path.size());
+        if (is_dots(path.substr(0, slash))) return "leads out of its path";
+        path.remove_prefix(std::min(slash + 1, path.size()));
+    }
+    return nullptr;
+}
+
+// A template of a URL. What events fill in stays where it stands: in a host it is one name before a domain
+// that the settings name, elsewhere it is percent-encoded.
+Template url_template(std::string_view text) {
+    const auto [begin, end] = host_of(text);
+    const auto host = text.substr(begin, end - begin);
+    if (begin > 0 && host.empty()) throw UsageError("\"" + std::string(text) + "\" names no host");
+    if (const auto field = host.rfind('}'); field != std::string_view::npos) {
+        const auto domain = host.substr(field + 1);
+        if (domain.size() < 2 || domain.front() != '.' || domain[1] == '.' || domain[1] == ':' ||
+            domain.find_first_of("@\\") != std::string_view::npos)
+            throw UsageError("the host of \"" + std::string(text) + "\" is whatever an event says",
+                             "name the domain: https://{tenant_id}.example.com/");
+    }
+    Template made(text.substr(0, begin), append_url_escaped);
+    made.append(Template(host, append_host_name));
+    made.append(Template(text.substr(end), append_url_escaped));
+    return made;
 }
 
 // Return what is wrong with it, or null.
@@ -102,12 +153,11 @@ bool Filter::wants(const Event& event) const {
 
 Router::Router(std::string_view destination, DestinationRules rules, Filter filter)
     : rules_(rules), filter_(std::move(filter)) {
-    const Template::Escape escape = rules.is_url ? append_url_escaped : Template::Escape{};
     // Commas are ordinary in a URL.
     const auto parts = rules.is_url ? std::vector<std::string>{std::string(trim(destination))}
                                     : split_destinations(destination);
     for (const auto& part : parts) {
-        const Template& made = templates_.emplace_back(part, escape);
+        const Template& made = templates_.emplace_back(rules.is_url ? url_template(part) : Template(part));
         if (!made.constant()) continue;
         const std::string fixed = made.render(Event{});
         if (const char* flaw = flaw_of(fixed, rules))

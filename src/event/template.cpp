@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <iterator>
 
 namespace baton {
 
@@ -36,10 +37,10 @@ std::string template_fields() {
     return names;
 }
 
-Template::Template(std::string_view text, Escape escape) : escape_(std::move(escape)) {
+Template::Template(std::string_view text, Escape escape) {
     std::string literal;
     const auto end_literal = [&] {
-        if (!literal.empty()) parts_.push_back({{}, literal});
+        if (!literal.empty()) parts_.push_back({{}, literal, {}});
         literal.clear();
     };
     for (std::size_t at = 0; at < text.size(); ++at) {
@@ -64,6 +65,11 @@ Template::Template(std::string_view text, Escape escape) : escape_(std::move(esc
         }
     }
     end_literal();
+    for (auto& part : parts_) part.escape = escape;
+}
+
+void Template::append(Template rest) {
+    std::move(rest.parts_.begin(), rest.parts_.end(), std::back_inserter(parts_));
 }
 
 void Template::add_fields(std::string_view inside) {
@@ -96,8 +102,8 @@ void Template::render(std::string& out, const Event& event, Field topic) const {
             value.reset();
         }
         if (value) {
-            if (escape_)
-                escape_(out, *value);
+            if (part.escape)
+                part.escape(out, *value);
             else
                 out += *value;
         } else if (part.literal) {
@@ -124,6 +130,14 @@ bool Template::uses(std::string_view field) const {
 
 bool Template::constant() const {
     return std::all_of(parts_.begin(), parts_.end(), [](const Part& part) { return part.choices.empty(); });
+}
+
+void append_host_name(std::string& out, std::string_view value) {
+    for (const char c : value)
+        if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-' && c != '_')
+            throw RenderError("\"" + std::string(value) +
+                              "\" is no name of a host, which the url is made of");
+    out += value;
 }
 
 }  // namespace baton

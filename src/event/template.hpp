@@ -32,6 +32,8 @@ class Template {
     Template() = default;
     // Throws UsageError naming what is wrong and which fields there are.
     explicit Template(std::string_view text, Escape escape = {});
+    // Go on with another one, whose values are escaped in its own way.
+    void append(Template rest);
 
     // Append the rendered text. `topic` stands in for the event's own. Throws RenderError.
     void render(std::string& out, const Event& event, Field topic) const;
@@ -50,14 +52,17 @@ class Template {
     struct Part {
         std::vector<Choice> choices;         // tried in turn; none: the part is text
         std::optional<std::string> literal;  // the text, or what stands when no field does
+        Escape escape;
     };
     void add_fields(std::string_view inside);
 
     std::vector<Part> parts_;
-    Escape escape_;
 };
 
 // The names that may stand in braces, separated by commas.
 std::string template_fields();
+
+// Append one name of a host, as it is; throws RenderError when the value is more than that or something else.
+void append_host_name(std::string& out, std::string_view value);
 
 }  // namespace baton

@@ -136,6 +136,58 @@ TEST(Router, values_in_a_url_are_encoded_and_cannot_leave_their_place) {
               Names{"https://h/..%2Fadmin%3Fx%3D1%23%2F%C3%BC/in,box"});
 }
 
+TEST(Router, a_value_in_a_url_cannot_lead_out_of_its_path) {
+    Event event = order_placed();
+    for (const char* tenant : {".", ".."}) {
+        event.tenant_id = tenant;
+        EXPECT_THROW(route("https://h/tenants/{tenant_id}/in", event, url_rules), RenderError) << tenant;
+        EXPECT_THROW(route("https://h/tenants/{tenant_id}", event, url_rules), RenderError) << tenant;
+        EXPECT_NO_THROW(route("https://h/tenants/a{tenant_id}/?q={tenant_id}", event, url_rules)) << tenant;
+    }
+    EXPECT_THROW(Router("https://h/a/%2e./b", url_rules), UsageError);
+    EXPECT_THROW(Router("https://h/a/../b", url_rules), UsageError);
+}
+
+TEST(Router, a_value_of_any_kind_goes_into_a_path_and_a_query) {
+    const std::pair<const char*, const char*> values[]{{"a/b", "a%2Fb"},
+                                                       {"100%", "100%25"},
+                                                       {"%2e%2e", "%252e%252e"},
+                                                       {"...", "..."},
+                                                       {".well-known", ".well-known"},
+                                                       {"1.2", "1.2"},
+                                                       {"x y", "x%20y"},
+                                                       {"\xC3\xBC", "%C3%BC"},
+                                                       {"a://b", "a%3A%2F%2Fb"},
+                                                       {"", "none"}};
+    Event event = order_placed();
+    for (const auto& [value, text] : values) {
+        event.tenant_id = value;
+        EXPECT_EQ(route("https://h:1/t/{tenant_id|none}/in?of={tenant_id|none}", event, url_rules),
+                  Names{std::string("https://h:1/t/") + text + "/in?of=" + text});
+        EXPECT_EQ(route("queue-{tenant_id|none}.fifo", event, url_rules),
+                  Names{std::string("queue-") + text + ".fifo"});
+    }
+}
+
+TEST(Router, a_value_in_a_host_is_one_name_before_a_domain_of_the_settings) {
+    for (const char* url :
+         {"https://{tenant_id}/", "https://{tenant_id}", "https://a.{tenant_id}/x",
+          "https://a{tenant_id}?x=1", "https://example.com:{key}/", "https://{key}.@h/",
+          "https://{tenant_id}.", "https://u:{key}@example.com/", "https://{tenant_id}.:8080/",
+          "https://{tenant_id}..:8080/", "https:///{tenant_id}/x"})
+        EXPECT_THROW(Router(url, url_rules), UsageError) << url;
+    Event event = order_placed();
+    event.tenant_id = "acme-1";
+    EXPECT_EQ(route("https://{tenant_id}.example.com:8443/{key}", event, url_rules)
+                  .front()
+                  .find("https://acme-1.example.com:8443/"),
+              0U);
+    for (const char* tenant : {"evil.com/", "a.b", "a@b", "evil.com#", "x:y", "ü", "a%2f", "127.0.0.1", ""}) {
+        event.tenant_id = tenant;
+        EXPECT_THROW(route("https://{tenant_id}.example.com/", event, url_rules), RenderError) << tenant;
+    }
+}
+
 TEST(Router, a_fixed_destination_is_checked_at_once) {
     EXPECT_THROW(Router("bad topic", rules_of("kafka")), UsageError);
     EXPECT_THROW(Router(""), UsageError);
