@@ -148,19 +148,19 @@ struct TableOptions {
 // Take the table, whatever it is; null when somebody else has it. `found` becomes its name in the health
 // report.
 std::unique_ptr<relay::Feed> take(const TableOptions& options, const Settings& source,
-                                  const Settings& failure, tables::Held& held, std::string& found) {
+                                  const Settings& failure, tables::Holder& holder, std::string& found) {
     postgres::Connection db(options.outbox.conninfo, "baton relay",
                             std::make_shared<postgres::Patience>(opening_limit));
     if (!tables::is_adopted(db, options.adopted.table)) {
         check_managed(source);
         found = options.outbox.group;
         prepare_group(db, options.outbox.group, options.group);
-        return OutboxSource::take(options.outbox, held);
+        return OutboxSource::take(options.outbox, holder);
     }
     check_adopted(source, failure);
     found = tables::AdoptedTable::find(db, options.adopted.table).name();
-    if (options.reader.consumer.empty()) return AdoptedSource::take(options.adopted, held);
-    return tables::AdoptedReader::take(options.reader, held);
+    if (options.reader.consumer.empty()) return AdoptedSource::take(options.adopted, holder);
+    return tables::AdoptedReader::take(options.reader, holder);
 }
 
 }  // namespace
@@ -183,12 +183,12 @@ void read_from_outbox(relay::PipelineParts& parts, const Settings& source, const
     if (reported) parts.group = options.outbox.group;
     if (reported) parts.found_group = std::make_shared<std::string>(parts.group);
     parts.open_source = [options, source, failure,
-                         report = parts.found_group](std::string& holder) -> std::unique_ptr<relay::Feed> {
-        tables::Held held;
+                         report = parts.found_group](std::string& who) -> std::unique_ptr<relay::Feed> {
+        tables::Holder holder;
         std::string found;
-        auto taken = take(options, source, failure, held, found);
+        auto taken = take(options, source, failure, holder, found);
         if (report) *report = found;
-        if (!taken) holder = held.by + " has it until " + held.until;
+        if (!taken) who = holder.by + " has it until " + holder.until;
         return taken;
     };
 }

@@ -24,14 +24,14 @@ struct Line {
     bool judged;
 };
 
-std::vector<Line> lines_of(const Judgement& it) {
-    return {{"lost", "lost", &it.lost, true},
-            {"phantom (rolled back)", "phantom", &it.phantom, true},
-            {"unknown", "unknown", &it.unknown, true},
-            {"lost by the database, and yet sent", "ghosts", &it.ghosts, it.ghosts_judged},
-            {"out of order", "out_of_order", &it.out_of_order, it.ordered},
-            {"out of order, with copies", "leaps", &it.leaps, it.ordered},
-            {"copies that no fault explains", "unexplained_copies", &it.unexplained_copies, true}};
+std::vector<Line> lines_of(const Judgement& judgement) {
+    return {{"lost", "lost", &judgement.lost, true},
+            {"phantom (rolled back)", "phantom", &judgement.phantom, true},
+            {"unknown", "unknown", &judgement.unknown, true},
+            {"lost by the database, and yet sent", "ghosts", &judgement.ghosts, judgement.ghosts_judged},
+            {"out of order", "out_of_order", &judgement.out_of_order, judgement.ordered},
+            {"out of order, with copies", "leaps", &judgement.leaps, judgement.ordered},
+            {"copies that no fault explains", "unexplained_copies", &judgement.unexplained_copies, true}};
 }
 
 std::string describe(const Latency& latency) {
@@ -67,29 +67,29 @@ json latency_json(const Latency& latency) {
 }  // namespace
 
 std::string as_text(const Report& report) {
-    const Judgement& it = report.judgement;
+    const Judgement& judgement = report.judgement;
     std::string text;
     const auto row = [&text](const std::string& name, const std::string& value) {
         text += fmt::format("  {:<32}{}\n", name, value);
     };
     row("sink", report.sink);
-    row("committed", std::to_string(it.committed));
+    row("committed", std::to_string(judgement.committed));
     if (report.repeated > 0)
         row("published again", std::to_string(report.repeated));
     else
-        row("rolled back", std::to_string(it.rolled_back));
-    if (it.taken_back > 0) row("lost by the database", std::to_string(it.taken_back));
-    row("arrived",
-        fmt::format("{}, {} of them copies ({:.2f} %)", it.arrived, it.copies, it.copy_rate() * 100));
-    for (const auto& line : lines_of(it))
+        row("rolled back", std::to_string(judgement.rolled_back));
+    if (judgement.taken_back > 0) row("lost by the database", std::to_string(judgement.taken_back));
+    row("arrived", fmt::format("{}, {} of them copies ({:.2f} %)", judgement.arrived, judgement.copies,
+                               judgement.copy_rate() * 100));
+    for (const auto& line : lines_of(judgement))
         row(line.name, line.judged ? std::to_string(line.finding->count) : "not promised by this broker");
     row("dead letters", std::to_string(report.dead));
     if (report.left != 0) row("not settled at the end", std::to_string(report.left));
     if (report.sleeper) row("a group that often stands still", describe(*report.sleeper, report.retired));
-    row("latency p50 / p99 / p99.9", describe(it.calm));
-    if (!report.faults.empty()) row("  with those hit by faults", describe(it.all));
+    row("latency p50 / p99 / p99.9", describe(judgement.calm));
+    if (!report.faults.empty()) row("  with those hit by faults", describe(judgement.all));
     for (const auto& [name, count] : count_faults(report)) row("fault", fmt::format("{} x {}", count, name));
-    for (const auto& line : lines_of(it))
+    for (const auto& line : lines_of(judgement))
         for (const auto& example : line.finding->examples)
             if (line.judged) row(line.name, example);
     if (report.sleeper)
@@ -101,32 +101,32 @@ std::string as_text(const Report& report) {
 }
 
 std::string as_json(const Report& report) {
-    const Judgement& it = report.judgement;
+    const Judgement& judgement = report.judgement;
     json findings = json::object();
     json examples = json::object();
-    for (const auto& line : lines_of(it)) {
+    for (const auto& line : lines_of(judgement)) {
         findings[line.key] = line.judged ? json(line.finding->count) : json(nullptr);
         if (line.judged && line.finding->count > 0) examples[line.key] = line.finding->examples;
     }
     return json{{"verdict", report.good() ? "good" : "bad"},
                 {"sink", report.sink},
                 {"seconds", report.seconds},
-                {"committed", it.committed},
-                {"rolled_back", it.rolled_back},
-                {"taken_back", it.taken_back},
+                {"committed", judgement.committed},
+                {"rolled_back", judgement.rolled_back},
+                {"taken_back", judgement.taken_back},
                 {"published_again", report.repeated},
-                {"arrived", it.arrived},
-                {"copies", it.copies},
-                {"copy_rate", it.copy_rate()},
-                {"rewinds", it.rewinds},
+                {"arrived", judgement.arrived},
+                {"copies", judgement.copies},
+                {"copy_rate", judgement.copy_rate()},
+                {"rewinds", judgement.rewinds},
                 {"findings", findings},
                 {"examples", examples},
                 {"dead", report.dead},
                 {"left", report.left},
                 {"stopped_group", sleeper_json(report)},
                 {"seed", report.seed},
-                {"latency", latency_json(it.calm)},
-                {"latency_with_faults", latency_json(it.all)},
+                {"latency", latency_json(judgement.calm)},
+                {"latency_with_faults", latency_json(judgement.all)},
                 {"faults", count_faults(report)}}
         .dump(2);
 }

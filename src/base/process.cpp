@@ -57,7 +57,7 @@ pid_t spawn(const Command& command, int output_fd) {
     for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
     for (const auto& [name, value] : command.environment) environment.push_back(name + "=" + value);
     std::vector<char*> envp;
-    for (auto it = environment.rbegin(); it != environment.rend(); ++it) envp.push_back(it->data());
+    for (auto at = environment.rbegin(); at != environment.rend(); ++at) envp.push_back(at->data());
     envp.push_back(nullptr);
 
     std::array<int, 2> report{};

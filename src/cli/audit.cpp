@@ -58,8 +58,8 @@ brokers::AuditPlace::Values read_sink(const AuditOptions& options) {
     if (!options.config.empty()) {
         const auto pipelines = relay::read_config(options.config).pipelines;
         const relay::Settings* chosen = nullptr;
-        for (const auto& it : pipelines)
-            if (options.pipeline.empty() || it.text("name") == options.pipeline) chosen = &it;
+        for (const auto& pipeline : pipelines)
+            if (options.pipeline.empty() || pipeline.text("name") == options.pipeline) chosen = &pipeline;
         if (chosen == nullptr || (options.pipeline.empty() && pipelines.size() > 1))
             throw UsageError("which pipeline's sink is to be audited?", "name it with --pipeline");
         values = chosen->below("sink").values();

@@ -262,7 +262,7 @@ server::Answer RelayDaemon::drained() {
     std::string reasons;
     for (const auto& status : supervisor_->status()) {
         const auto found = std::find_if(known.begin(), known.end(),
-                                        [&](const auto& it) { return it.group == status.group; });
+                                        [&](const auto& group) { return group.group == status.group; });
         // A broker and another server are not asked how much they still have.
         const auto lag = found == known.end() ? 0 : static_cast<std::size_t>(found->lag_events);
         std::string why;

@@ -79,8 +79,8 @@ void Template::add_fields(std::string_view inside) {
         const std::string_view word = inside.substr(0, bar);
         more = bar != std::string_view::npos;
         if (more) inside.remove_prefix(bar + 1);
-        const auto* field =
-            std::find_if(fields.begin(), fields.end(), [&](const Named& it) { return it.name == word; });
+        const auto* field = std::find_if(fields.begin(), fields.end(),
+                                         [&](const Named& named) { return named.name == word; });
         if (field != fields.end()) {
             part.choices.push_back({field->name, field->get});
         } else if (part.choices.empty() || more) {

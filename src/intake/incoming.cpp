@@ -120,8 +120,8 @@ class Decoder::Reading {
     }
 
     Field header(std::string_view name) const {
-        for (const auto& it : message_.headers)
-            if (same_name(it.name, name)) return it.value;
+        for (const auto& header : message_.headers)
+            if (same_name(header.name, name)) return header.value;
         return std::nullopt;
     }
 
@@ -353,14 +353,14 @@ class Decoder::Reading {
     // there several times the values make a list.
     Field write_headers() {
         std::map<std::string, std::vector<std::string>> all;
-        for (const auto& it : message_.headers) {
-            if (is_taken(it.name)) continue;
-            const std::string name =
-                is_text(it.name) ? std::string(it.name) : "base64:" + wire::base64_encode(it.name);
-            if (is_text(it.value))
-                all[name].emplace_back(it.value);
+        for (const auto& header : message_.headers) {
+            if (is_taken(header.name)) continue;
+            const std::string name = is_text(header.name) ? std::string(header.name)
+                                                          : "base64:" + wire::base64_encode(header.name);
+            if (is_text(header.value))
+                all[name].emplace_back(header.value);
             else
-                all[name + "_base64"].push_back(wire::base64_encode(it.value));
+                all[name + "_base64"].push_back(wire::base64_encode(header.value));
         }
         if (!envelope_headers_.empty() && !event_.malformed)
             for (const auto& [name, value] : json_members(envelope_headers_)) {

@@ -3,9 +3,8 @@
 // failed for now, and settles each batch from its beginning.
 //
 // Keys.      While nothing fails and the sink keeps order by itself, messages are sent as they come.
-// Otherwise
-//            the messages of one key wait in a lane: one flies at a time (or several, where the sink lets a
-//            failure take the later ones with it), and a failed one goes first again.
+//            Otherwise the messages of one key wait in a lane: one flies at a time (or several, where the
+//            sink lets a failure take the later ones with it), and a failed one goes first again.
 // Blame.     What becomes of an event whose messages came back is ruled by relay/blame.hpp, a table of whose
 //            fault it is. An event that is given up is parked; in an ordered group those of its key behind
 //            it too.
@@ -15,14 +14,13 @@
 //
 // One thread. Time comes in as an argument, so that tests need not wait.
 
-#include <deque>
 #include <random>
 
 #include "baton/error.hpp"
-#include "relay/blame.hpp"
 #include "relay/breaker.hpp"
-#include "relay/io.hpp"
 #include "relay/lanes.hpp"
+#include "relay/parked_keys.hpp"
+#include "relay/workload.hpp"
 
 namespace baton::relay {
 
@@ -82,7 +80,7 @@ class Dispatcher {
 
     Dispatcher(Sink& sink, Checkpoint& checkpoint, Transformer transformer, Policy policy, bool ordered);
 
-    void add(BatchPtr batch);
+    void add(BatchPtr batch) { workload_.add(std::move(batch)); }
     // Send what may go, take what has become known (waiting up to `patience` when something is in flight),
     // settle. Throws Halted.
     void step(Time now, milliseconds patience);
@@ -92,11 +90,11 @@ class Dispatcher {
     // Whether nothing is in flight, and no gap can be filled now.
     bool drained() const;
 
-    bool has_room() const { return cursor_ == works_.size() && in_flight_ < policy_.max_in_flight; }
-    bool idle() const { return works_.empty(); }
+    bool has_room() const { return !workload_.has_next() && in_flight_ < policy_.max_in_flight; }
+    bool idle() const { return workload_.empty(); }
     std::size_t in_flight() const { return in_flight_; }
-    std::size_t bytes() const { return bytes_; }
-    std::size_t waiting() const;  // events that are not settled
+    std::size_t bytes() const { return workload_.bytes(); }
+    std::size_t unsettled() const { return workload_.unsettled(); }  // events
     // How many bytes a message may have, as far as the sink knows; 0: no limit known.
     std::size_t sink_takes() const { return sink_.traits().max_message_bytes; }
     // When step() has something to do again, if nothing comes from outside.
@@ -113,49 +111,18 @@ class Dispatcher {
     void on_delivered(OnDelivered handler) { on_delivered_ = std::move(handler); }
 
   private:
-    enum class State : std::uint8_t { waiting, flying, done };
-    struct Refusal {
-        std::string error;
-        std::optional<milliseconds> retry_after;
-    };
-    struct Slot {
-        State state = State::waiting;
-        std::uint16_t parts = 0;            // messages of it that are in flight
-        std::optional<Fault> fault;         // why one of its messages came back
-        std::uint64_t delivered_parts = 0;  // a bit for each message that need not be sent again
-        Record record;
-        std::string storage;               // of a body that is not the payload itself
-        std::unique_ptr<Refusal> refusal;  // what the sink said last
-    };
-    struct Work {
-        BatchPtr batch;
-        std::vector<Slot> slots;
-        std::size_t settled = 0;
-        std::vector<Failure> failures;  // of the part that is not settled yet, in order
-        std::uint64_t sequence = 0;
-    };
-    // A key whose events are parked, and that therefore may not be sent from batches that were read before.
-    struct Hold {
-        std::uint64_t work = 0;     // the latest batch in which one of them failed
-        std::size_t unsettled = 0;  // of its events, how many are still to be parked
-        std::uint64_t park = 0;     // number of the latest settle() call that parked one
-    };
-
-    Work& work(std::uint64_t sequence) { return works_[sequence - works_.front().sequence]; }
-    Slot& slot(Ref ref) { return work(ref.work).slots[ref.slot]; }
-    const Event& event(Ref ref) { return work(ref.work).batch->events[ref.slot]; }
+    const Event& event(Ref ref) const { return workload_.event(ref); }
     // The name of its lane: its key where order matters; an event without one has a lane of its own, whose
     // name is written into `room`.
-    std::string_view lane_of(Ref ref, std::string& room);
-    bool keyed(Ref ref) { return ordered_ && !event(ref).key().empty(); }
-    bool held(Ref ref);
+    std::string_view lane_of(Ref ref, std::string& room) const;
+    bool keyed(Ref ref) const { return ordered_ && !event(ref).key().empty(); }
+    bool behind_parked(Ref ref) const;
 
     bool room(Time now);
     bool may_go(Ref ref) const { return sending_ || ref < last_sent_; }
     void fill(Time now);
     void fill_from_lanes(Time now);
     void fill_from_batches(Time now);
-    void enter_batch(const Batch& batch);
     void route(Ref ref, Time now);
     void launch(Ref ref, Lane* lane, Time now);
     std::string render(Ref ref);
@@ -171,12 +138,12 @@ class Dispatcher {
     bool alone(Ref ref, std::string_view name);
     bool sink_answers();
     void fail(Ref ref, std::string error, Failure::Kind kind);
+    bool holds_key(const Failure& failure) const;
     void hold_back(Ref ref);
 
     void start_tracking();
     void stop_tracking(Time now);
     void settle();
-    void settle_work(Work& work);
 
     Sink& sink_;
     Checkpoint& checkpoint_;
@@ -190,19 +157,15 @@ class Dispatcher {
     bool sending_ = true;
     Ref last_sent_{0, 0};  // the latest event that was sent
 
-    std::deque<Work> works_;
-    std::uint64_t next_work_ = 0;  // the number of the next batch, once there was one
-    std::size_t cursor_ = 0;       // the work from which events are taken next, an index into works_
-    std::size_t cursor_slot_ = 0;
+    Workload workload_;
     Lanes lanes_;
-    ByName<Hold> held_;
-    std::uint64_t parks_ = 0;
+    ParkedKeys parked_keys_;
+    std::uint64_t parks_ = 0;  // calls of settle() that had failures
     Messages outgoing_;
     std::vector<Delivery> deliveries_;
     std::size_t in_flight_ = 0;  // messages
-    std::size_t bytes_ = 0;
-    Time now_{};       // of the last step
-    Time heard_at_{};  // when nothing was in flight, or something came back
+    Time now_{};                 // of the last step
+    Time heard_at_{};            // when nothing was in flight, or something came back
 
     Breaker breaker_;
     RateLimit rate_;

@@ -296,7 +296,7 @@ void Pipeline::publish(const Session& session, const Dispatcher& dispatcher) {
         status_.counts = sum(before_, dispatcher.counts());
         status_.read = read_before_ + session.read;
         status_.in_flight = dispatcher.in_flight();
-        status_.buffered = dispatcher.waiting();
+        status_.buffered = dispatcher.unsettled();
         status_.buffered_bytes = dispatcher.bytes() + session.queued_bytes;
         status_.circuit_open = dispatcher.circuit_open();
         Trouble trouble = dispatcher.trouble();

@@ -30,18 +30,18 @@ void Supervisor::apply(const std::vector<Settings>& wanted) {
     {
         const std::lock_guard lock(mutex_);
         for (const auto& [name, made] : fresh) coming_.push_back(made.pipeline->status());
-        for (auto it = running_.begin(); it != running_.end();) {
-            if (keep.contains(it->first)) {
-                ++it;
+        for (auto at = running_.begin(); at != running_.end();) {
+            if (keep.contains(at->first)) {
+                ++at;
                 continue;
             }
-            const auto successor = fresh.find(it->first);
-            log_(it->first, successor == fresh.end() ? "no longer wanted, stopping"
-                            : successor->second.settings.values() == it->second.settings.values()
+            const auto successor = fresh.find(at->first);
+            log_(at->first, successor == fresh.end() ? "no longer wanted, stopping"
+                            : successor->second.settings.values() == at->second.settings.values()
                                 ? "a secret changed, restarting"
                                 : "settings changed, restarting");
-            ending.push_back(std::move(it->second.pipeline));
-            it = running_.erase(it);
+            ending.push_back(std::move(at->second.pipeline));
+            at = running_.erase(at);
         }
     }
     for (const auto& pipeline : ending) pipeline->request_stop();

@@ -27,15 +27,15 @@ template <class Value>
 void per_pipeline(std::string& out, const MetricsInput& input, const char* name, const char* type,
                   const char* help, Value value) {
     head(out, name, type, help);
-    for (const auto& it : input.pipelines)
-        out += fmt::format("{}{{pipeline=\"{}\"}} {}\n", name, label(it.name), value(it));
+    for (const auto& pipeline : input.pipelines)
+        out += fmt::format("{}{{pipeline=\"{}\"}} {}\n", name, label(pipeline.name), value(pipeline));
 }
 
 template <class Value>
 void per_group(std::string& out, const MetricsInput& input, const char* name, const char* help, Value value) {
     head(out, name, "gauge", help);
-    for (const auto& it : input.groups)
-        out += fmt::format("{}{{group=\"{}\"}} {}\n", name, label(it.group), value(it));
+    for (const auto& group : input.groups)
+        out += fmt::format("{}{{group=\"{}\"}} {}\n", name, label(group.group), value(group));
 }
 
 }  // namespace
@@ -70,43 +70,44 @@ std::string render_metrics(const MetricsInput& input) {
     using Status = relay::PipelineStatus;
     std::string out;
     per_group(out, input, "outbox_lag_seconds", "age of the oldest event that a group has not settled",
-              [](const GroupHealth& it) { return it.lag_seconds; });
+              [](const GroupHealth& group) { return group.lag_seconds; });
     per_group(out, input, "outbox_lag_events", "events that a group has not settled",
-              [](const GroupHealth& it) { return it.lag_events; });
+              [](const GroupHealth& group) { return group.lag_events; });
     per_group(out, input, "outbox_dlq_depth", "dead letters of a group",
-              [](const GroupHealth& it) { return it.dead_letters; });
+              [](const GroupHealth& group) { return group.dead_letters; });
     per_pipeline(out, input, "outbox_throughput", "counter", "events delivered; its rate is the throughput",
-                 [](const Status& it) { return it.counts.delivered; });
+                 [](const Status& pipeline) { return pipeline.counts.delivered; });
     head(out, "outbox_failures", "counter", "events that a sink could not take, by type");
     for (const auto& [name, count] : input.failures)
         out += fmt::format("outbox_failures{{pipeline=\"{}\",event_type=\"{}\"}} {}\n", label(name.first),
                            label(name.second), count);
     per_pipeline(out, input, "baton_pipeline_events_read_total", "counter", "events read",
-                 [](const Status& it) { return it.read; });
+                 [](const Status& pipeline) { return pipeline.read; });
     per_pipeline(out, input, "baton_pipeline_events_filtered_total", "counter",
                  "events that the pipeline does not want",
-                 [](const Status& it) { return it.counts.filtered; });
+                 [](const Status& pipeline) { return pipeline.counts.filtered; });
     per_pipeline(out, input, "baton_pipeline_events_parked_total", "counter",
-                 "events parked for another attempt", [](const Status& it) { return it.counts.parked; });
+                 "events parked for another attempt",
+                 [](const Status& pipeline) { return pipeline.counts.parked; });
     per_pipeline(out, input, "baton_pipeline_events_dead_total", "counter", "events given up",
-                 [](const Status& it) { return it.counts.dead; });
+                 [](const Status& pipeline) { return pipeline.counts.dead; });
     per_pipeline(out, input, "baton_pipeline_retries_total", "counter", "events sent again",
-                 [](const Status& it) { return it.counts.retried; });
+                 [](const Status& pipeline) { return pipeline.counts.retried; });
     per_pipeline(out, input, "baton_pipeline_sessions_total", "counter", "times that the source was taken",
-                 [](const Status& it) { return it.sessions; });
+                 [](const Status& pipeline) { return pipeline.sessions; });
     per_pipeline(out, input, "baton_pipeline_in_flight", "gauge", "messages on their way to the sink",
-                 [](const Status& it) { return it.in_flight; });
+                 [](const Status& pipeline) { return pipeline.in_flight; });
     per_pipeline(out, input, "baton_pipeline_buffered_events", "gauge", "events read and not settled",
-                 [](const Status& it) { return it.buffered; });
+                 [](const Status& pipeline) { return pipeline.buffered; });
     per_pipeline(out, input, "baton_pipeline_buffered_bytes", "gauge", "bytes of events read and not settled",
-                 [](const Status& it) { return it.buffered_bytes; });
+                 [](const Status& pipeline) { return pipeline.buffered_bytes; });
     per_pipeline(out, input, "baton_pipeline_circuit_open", "gauge",
                  "1 while nothing is sent because the sink takes nothing",
-                 [](const Status& it) { return it.circuit_open ? 1 : 0; });
+                 [](const Status& pipeline) { return pipeline.circuit_open ? 1 : 0; });
     head(out, "baton_pipeline_state", "gauge", "1 for the state that a pipeline is in");
-    for (const auto& it : input.pipelines)
-        out += fmt::format("baton_pipeline_state{{pipeline=\"{}\",state=\"{}\"}} 1\n", label(it.name),
-                           relay::name_of(it.state));
+    for (const auto& pipeline : input.pipelines)
+        out += fmt::format("baton_pipeline_state{{pipeline=\"{}\",state=\"{}\"}} 1\n", label(pipeline.name),
+                           relay::name_of(pipeline.state));
     head(out, "baton_database_up", "gauge", "1 when the database answered");
     out += fmt::format("baton_database_up {}\n", input.database_up ? 1 : 0);
     head(out, "baton_configuration_good", "gauge",

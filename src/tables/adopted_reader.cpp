@@ -36,12 +36,12 @@ constexpr const char* read_batch =
 
 }  // namespace
 
-std::unique_ptr<AdoptedReader> AdoptedReader::take(const ReaderOptions& options, Held& held) {
+std::unique_ptr<AdoptedReader> AdoptedReader::take(const ReaderOptions& options, Holder& holder) {
     auto patience = std::make_shared<postgres::Patience>(postgres::Patience::short_work);
     auto db = std::make_unique<Connection>(options.conninfo, "baton relay " + options.table, patience);
     std::unique_ptr<AdoptedReader> made(new AdoptedReader(options, std::move(patience), std::move(db)));
     if (made->begin_batch()) return made;
-    held = {"another member of " + options.consumer, "its batch is done"};
+    holder = {"another member of " + options.consumer, "its batch is done"};
     return nullptr;
 }
 

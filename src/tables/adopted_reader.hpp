@@ -34,9 +34,9 @@ struct ReaderOptions {
 
 class AdoptedReader final : public TableFeed {
   public:
-    // Null while another member has the offset; `held` then says so. Throws SqlError when the table has no
+    // Null while another member has the offset; `holder` then says so. Throws SqlError when the table has no
     // offsets.
-    static std::unique_ptr<AdoptedReader> take(const ReaderOptions& options, Held& held);
+    static std::unique_ptr<AdoptedReader> take(const ReaderOptions& options, Holder& holder);
 
     relay::BatchPtr read(relay::milliseconds patience) override;
     void close() override;

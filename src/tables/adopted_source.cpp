@@ -30,7 +30,7 @@ constexpr const char* wait_for_disk =
 
 }  // namespace
 
-std::unique_ptr<AdoptedSource> AdoptedSource::take(const AdoptedOptions& options, Held& held) {
+std::unique_ptr<AdoptedSource> AdoptedSource::take(const AdoptedOptions& options, Holder& holder) {
     auto patience = std::make_shared<postgres::Patience>(postgres::Patience::short_work);
     auto db = std::make_unique<Connection>(options.conninfo, "baton relay " + options.table, patience);
     auto table = AdoptedTable::find(*db, options.table);
@@ -45,7 +45,7 @@ std::unique_ptr<AdoptedSource> AdoptedSource::take(const AdoptedOptions& options
             "select epoch, held_by, held_until from baton_internal.take_adopted($1, $2, $3::interval)",
             {table.id(), options.owner, interval(options.lease)});
         if (taken.is_null(0, 0)) {
-            held = {taken.text(0, 1), taken.text(0, 2)};
+            holder = {taken.text(0, 1), taken.text(0, 2)};
             return nullptr;
         }
         epoch = taken.text(0, 0);
@@ -69,7 +69,7 @@ AdoptedSource::AdoptedSource(const AdoptedOptions& options, PatiencePtr patience
     worker_ = table_.worker_name(*db_, options_.owner);
     if (table_.keeps_locks()) table_.release_all(*db_, worker_);  // of a session that broke
     if (ordered_)
-        for (auto& row : table_.held(*db_, worker_)) holds_[row.key].rows.push_back(std::move(row.id));
+        for (auto& row : table_.held(*db_, worker_)) waiting_keys_[row.key].rows.push_back(std::move(row.id));
 }
 
 void AdoptedSource::give_up(const std::string& why) {
@@ -193,12 +193,12 @@ void AdoptedSource::adapt_limit(const AdoptedBatch& batch) {
 
 Waiting AdoptedSource::waiting() const {
     Waiting made;
-    for (const auto& [key, hold] : holds_) {
+    for (const auto& [key, waiting] : waiting_keys_) {
         made.keys.push_back(key);
-        if (!hold.failed.empty())
-            made.except.push_back(hold.failed);
+        if (!waiting.failed.empty())
+            made.except.push_back(waiting.failed);
         else
-            made.except.insert(made.except.end(), hold.rows.begin(), hold.rows.end());
+            made.except.insert(made.except.end(), waiting.rows.begin(), waiting.rows.end());
     }
     return made;
 }
@@ -231,7 +231,7 @@ void AdoptedSource::do_chores() {
     end_long_claims();
     keep_claims();
     keep_ownership();
-    look_at_holds();
+    look_at_waiting_keys();
     reckon();
 }
 
@@ -257,7 +257,7 @@ void AdoptedSource::take_note(Note note) {
     }
     if (!note.failures.empty()) ++parks_;
     for (auto& failure : note.failures) {
-        if (ordered_ && failure.kind == Failure::Kind::retry) hold(*failure.event);
+        if (ordered_ && failure.kind == Failure::Kind::retry) let_key_wait(*failure.event);
         claim.failures.push_back(std::move(failure));
     }
     ++claim.notes;
@@ -267,15 +267,17 @@ void AdoptedSource::take_note(Note note) {
 // `everything` is to be written.
 void AdoptedSource::write(bool everything) {
     if (table_.keeps_locks()) {
-        if (std::none_of(claims_.begin(), claims_.end(), [](const auto& it) { return it.second.notes > 0; }))
+        if (std::none_of(claims_.begin(), claims_.end(),
+                         [](const auto& entry) { return entry.second.notes > 0; }))
             return;
         postgres::Transaction transaction(*db_);
         if (!epoch_.empty()) db_->query("select baton_internal.keep_adopted($1, $2)", {table_.id(), epoch_});
         for (auto& [number, claim] : claims_) write_claim(*db_, claim);
         transaction.commit();
         for (auto& [number, claim] : claims_) written(claim);
-        std::erase_if(claims_,
-                      [](const auto& it) { return it.second.done == it.second.batch->events.size(); });
+        std::erase_if(claims_, [](const auto& entry) {
+            return entry.second.done == entry.second.batch->events.size();
+        });
         refuse_lost();
         return;
     }
@@ -298,7 +300,7 @@ void AdoptedSource::write_claim(Connection& db, Claim& claim) {
     for (const Event* event : claim.delivered) ids.emplace_back(event->source_id);
     lost_ += table_.acknowledge(db, ids, worker_);
     for (const Event* event : claim.delivered)
-        if (!holds_.empty()) let_go(std::string(event->key()), std::string(event->source_id));
+        if (!waiting_keys_.empty()) let_go(std::string(event->key()), std::string(event->source_id));
     fail(db, claim.failures);
 }
 
@@ -345,7 +347,7 @@ void AdoptedSource::end_long_claims() {
     if (table_.keeps_locks()) return;
     const auto oldest = Clock::now() - options_.hold_limit;
     if (std::none_of(claims_.begin(), claims_.end(),
-                     [oldest](const auto& it) { return it.second.began <= oldest; }))
+                     [oldest](const auto& entry) { return entry.second.began <= oldest; }))
         return;
     write(true);  // what was delivered, so that a slow sink gets ahead
     for (auto& [number, claim] : claims_) claim.session->exec("rollback");
@@ -382,32 +384,33 @@ void AdoptedSource::keep_ownership() {
 }
 
 // A row for which others wait may be settled or deleted by somebody else.
-void AdoptedSource::look_at_holds() {
-    if (holds_.empty() || Clock::now() < holds_seen_at_ + 1s) return;
+void AdoptedSource::look_at_waiting_keys() {
+    if (waiting_keys_.empty() || Clock::now() < keys_seen_at_ + 1s) return;
     std::vector<std::string> ids;
-    for (const auto& [key, hold] : holds_) ids.insert(ids.end(), hold.rows.begin(), hold.rows.end());
+    for (const auto& [key, waiting] : waiting_keys_)
+        ids.insert(ids.end(), waiting.rows.begin(), waiting.rows.end());
     std::set<std::string> still;
     for (const auto& row : table_.still_held(*db_, worker_, ids)) still.insert(row.id);
-    for (const auto& [key, hold] : std::map(holds_))
-        for (const auto& id : hold.rows)
+    for (const auto& [key, waiting] : std::map(waiting_keys_))
+        for (const auto& id : waiting.rows)
             if (!still.contains(id)) let_go(key, id);
-    holds_seen_at_ = Clock::now();
+    keys_seen_at_ = Clock::now();
 }
 
-void AdoptedSource::hold(const Event& event) {
+void AdoptedSource::let_key_wait(const Event& event) {
     if (event.key().empty()) return;
-    Hold& hold = holds_[std::string(event.key())];
-    hold.failed = event.source_id;
-    if (std::find(hold.rows.begin(), hold.rows.end(), hold.failed) == hold.rows.end())
-        hold.rows.push_back(hold.failed);
+    WaitingKey& waiting = waiting_keys_[std::string(event.key())];
+    waiting.failed = event.source_id;
+    if (std::find(waiting.rows.begin(), waiting.rows.end(), waiting.failed) == waiting.rows.end())
+        waiting.rows.push_back(waiting.failed);
 }
 
 void AdoptedSource::let_go(const std::string& key, const std::string& id) {
-    const auto found = holds_.find(key);
-    if (found == holds_.end()) return;
+    const auto found = waiting_keys_.find(key);
+    if (found == waiting_keys_.end()) return;
     std::erase(found->second.rows, id);
     if (found->second.failed == id) found->second.failed.clear();
-    if (found->second.rows.empty()) holds_.erase(found);
+    if (found->second.rows.empty()) waiting_keys_.erase(found);
 }
 
 milliseconds AdoptedSource::held_for() const {

@@ -37,8 +37,8 @@ struct AdoptedOptions {
 
 class AdoptedSource final : public TableFeed {
   public:
-    // Null when the table is to be worked by one relay alone and another has it; `held` then says who.
-    static std::unique_ptr<AdoptedSource> take(const AdoptedOptions& options, Held& held);
+    // Null when the table is to be worked by one relay alone and another has it; `holder` then says who.
+    static std::unique_ptr<AdoptedSource> take(const AdoptedOptions& options, Holder& holder);
 
     relay::BatchPtr read(relay::milliseconds patience) override;
     void close() override;
@@ -67,7 +67,7 @@ class AdoptedSource final : public TableFeed {
         Session session;              // its open transaction, where the table has no lock columns
     };
     // A key that waits: for these rows, or at the moment for one of them.
-    struct Hold {
+    struct WaitingKey {
         std::vector<std::string> rows;
         std::string failed;
     };
@@ -94,8 +94,8 @@ class AdoptedSource final : public TableFeed {
     void end_long_claims();
     void keep_claims();
     void keep_ownership();
-    void look_at_holds();
-    void hold(const Event& event);
+    void look_at_waiting_keys();
+    void let_key_wait(const Event& event);
     void let_go(const std::string& key, const std::string& id);
     void reckon();                         // when the session must be over
     relay::milliseconds held_for() const;  // how long a claim lasts without a sign of life
@@ -110,9 +110,9 @@ class AdoptedSource final : public TableFeed {
     Session db_;
     std::vector<Session> idle_sessions_;
 
-    std::map<std::uint64_t, Claim> claims_;  // by number of the batch
-    std::map<std::string, Hold> holds_;      // by key
-    Clock::time_point holds_seen_at_{};
+    std::map<std::uint64_t, Claim> claims_;           // by number of the batch
+    std::map<std::string, WaitingKey> waiting_keys_;  // by key
+    Clock::time_point keys_seen_at_{};
     Clock::time_point owned_at_{};
     int limit_;
     std::uint64_t next_number_ = 1;

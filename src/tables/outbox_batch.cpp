@@ -105,9 +105,9 @@ OutboxBatch::OutboxBatch(postgres::Result answer, PayloadKind kind, bool from_js
 }
 
 void OutboxBatch::mark_too_large(std::int64_t limit) {
-    std::erase_if(withheld, [&](const Withheld& it) {
-        const bool over = it.size > static_cast<std::size_t>(limit);
-        if (over) events[it.event].too_large = it.size;
+    std::erase_if(withheld, [&](const Withheld& left_out) {
+        const bool over = left_out.size > static_cast<std::size_t>(limit);
+        if (over) events[left_out.event].too_large = left_out.size;
         return over;
     });
 }

@@ -69,7 +69,7 @@ constexpr const char* session_settings =
 
 }  // namespace
 
-std::unique_ptr<OutboxSource> OutboxSource::take(const OutboxOptions& options, Held& held) {
+std::unique_ptr<OutboxSource> OutboxSource::take(const OutboxOptions& options, Holder& holder) {
     auto patience = std::make_shared<postgres::Patience>(postgres::Patience::short_work);
     Connection connection(options.conninfo, "baton relay " + options.group, patience);
     const auto asked = Clock::now();
@@ -80,7 +80,7 @@ std::unique_ptr<OutboxSource> OutboxSource::take(const OutboxOptions& options, H
                                             " cross join lateral (select t.open_window as x) w",
                                         {options.group, options.owner, seconds(options.lease)});
     if (taken.is_null(0, taken.column("epoch"))) {
-        held = {taken.text(0, taken.column("held_by")), taken.text(0, taken.column("held_until"))};
+        holder = {taken.text(0, taken.column("held_by")), taken.text(0, taken.column("held_until"))};
         return nullptr;
     }
     std::unique_ptr<OutboxSource> made(
@@ -304,7 +304,7 @@ void OutboxSource::take_rows(Result answer, bool late, int limit) {
 void OutboxSource::read_payloads(const std::shared_ptr<OutboxBatch>& batch) {
     reading_ = Reading::payloads;
     std::vector<long long> ids;
-    for (const auto& it : batch->withheld) ids.push_back(batch->events[it.event].id);
+    for (const auto& left_out : batch->withheld) ids.push_back(batch->events[left_out.event].id);
     pipe_.send(
         "select e.id, e.payload, e.headers from " + relation_ +
             " e where e.id = any($1::bigint[]) order by e.id",
@@ -322,7 +322,7 @@ void OutboxSource::read_payloads(const std::shared_ptr<OutboxBatch>& batch) {
 void OutboxSource::adapt_limit(const OutboxBatch& batch, int limit) {
     if (batch.events.empty()) return;
     std::size_t bytes = batch.bytes;
-    for (const auto& it : batch.withheld) bytes += it.size;
+    for (const auto& left_out : batch.withheld) bytes += left_out.size;
     const std::size_t each = bytes / batch.events.size() + 1;
     const auto fitting = static_cast<int>(std::min<std::size_t>(options_.batch_bytes / each, 1'000'000));
     limit_ = std::clamp(std::min(fitting, limit * 4), 1, options_.batch);

@@ -30,9 +30,9 @@ struct OutboxOptions {
 
 class OutboxSource final : public TableFeed {
   public:
-    // Take the group. Null when somebody else has it; `held` then says who. Throws Error when that cannot be
-    // at all.
-    static std::unique_ptr<OutboxSource> take(const OutboxOptions& options, Held& held);
+    // Take the group. Null when somebody else has it; `holder` then says who. Throws Error when that cannot
+    // be at all.
+    static std::unique_ptr<OutboxSource> take(const OutboxOptions& options, Holder& holder);
 
     relay::BatchPtr read(relay::milliseconds patience) override;
     void close() override;

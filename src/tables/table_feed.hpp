@@ -14,7 +14,7 @@
 namespace baton::tables {
 
 // Another relay, or a consumer, has the table.
-struct Held {
+struct Holder {
     std::string by;
     std::string until;
 };

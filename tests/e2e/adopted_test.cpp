@@ -153,8 +153,8 @@ void AdoptedRelay::be_silent_too_long(std::optional<bool> ordered) {
     options.table = table.name();
     options.owner = "slow";
     options.lease = 1000ms;
-    tables::Held held;
-    const auto slow = tables::AdoptedSource::take(options, held);
+    tables::Holder holder;
+    const auto slow = tables::AdoptedSource::take(options, holder);
     ASSERT_TRUE(slow);
     const auto lost = slow->read(1000ms);
     ASSERT_TRUE(lost);
@@ -164,7 +164,7 @@ void AdoptedRelay::be_silent_too_long(std::optional<bool> ordered) {
     options.lease = 60s;
     std::unique_ptr<tables::AdoptedSource> quick;
     wait_until("the quick one may work", [&] {
-        quick = tables::AdoptedSource::take(options, held);
+        quick = tables::AdoptedSource::take(options, holder);
         return quick != nullptr;
     });
     std::vector<relay::BatchPtr> taken;
@@ -324,12 +324,12 @@ TEST_P(AdoptedRelay, a_relay_that_is_slow_and_alive_keeps_its_rows) {
     options.table = table.name();
     options.owner = "slow";
     options.lease = 2000ms;
-    tables::Held held;
-    const auto slow = tables::AdoptedSource::take(options, held);
+    tables::Holder holder;
+    const auto slow = tables::AdoptedSource::take(options, holder);
     const auto batch = slow->read(1000ms);
     ASSERT_TRUE(batch);
     options.owner = "quick";
-    const auto quick = tables::AdoptedSource::take(options, held);
+    const auto quick = tables::AdoptedSource::take(options, holder);
     const auto until = std::chrono::steady_clock::now() + 3 * options.lease;
     wait_until("three leases have passed", [&] {
         slow->tend(1ms);
@@ -388,8 +388,8 @@ TEST_P(OrderedTable, a_key_waits_for_its_failed_event_also_after_a_restart) {
     options.conninfo = table.url;
     options.table = table.name();
     options.owner = "one";
-    tables::Held held;
-    auto source = tables::AdoptedSource::take(options, held);
+    tables::Holder holder;
+    auto source = tables::AdoptedSource::take(options, holder);
     ASSERT_TRUE(source);
     const auto batch = source->read(1000ms);
     ASSERT_EQ(batch->events.size(), static_cast<std::size_t>(next));
@@ -400,7 +400,7 @@ TEST_P(OrderedTable, a_key_waits_for_its_failed_event_also_after_a_restart) {
     source.reset();
     EXPECT_EQ(table.value(layout.done), std::to_string(next - 2));
     options.owner = "two";
-    source = tables::AdoptedSource::take(options, held);
+    source = tables::AdoptedSource::take(options, holder);
     ASSERT_TRUE(source) << "the first has left";
     std::vector<int> attempts;
     wait_until("both have come", [&] {
@@ -481,19 +481,19 @@ TEST(AdoptedConsumers, members_take_turns) {
     options.table = table.name();
     options.consumer = "mailer";
     options.batch = 4;
-    tables::Held held;
-    const auto one = tables::AdoptedReader::take(options, held);
+    tables::Holder holder;
+    const auto one = tables::AdoptedReader::take(options, holder);
     ASSERT_TRUE(one);
-    EXPECT_FALSE(tables::AdoptedReader::take(options, held)) << "the other has the offset";
+    EXPECT_FALSE(tables::AdoptedReader::take(options, holder)) << "the other has the offset";
     const auto batch = one->read(1000ms);
     ASSERT_TRUE(batch);
     EXPECT_EQ(batch->events.size(), 4U);
     one->settle(batch, 3, {});
     one->tend(1ms);
-    EXPECT_FALSE(tables::AdoptedReader::take(options, held)) << "and keeps it until its batch is done";
+    EXPECT_FALSE(tables::AdoptedReader::take(options, holder)) << "and keeps it until its batch is done";
     one->settle(batch, 4, {});
     one->tend(1ms);
-    const auto other = tables::AdoptedReader::take(options, held);
+    const auto other = tables::AdoptedReader::take(options, holder);
     ASSERT_TRUE(other);
     EXPECT_EQ(other->read(1000ms)->events.front().source_id, "5");
 }
@@ -509,8 +509,8 @@ TEST(AdoptedEvents, payloads_of_any_type_go_out_byte_by_byte) {
         "insert into blobs values (1, '\\x00ff0a22'), (2, ''), (3, null), (4, '\\x41');"
         "insert into texts values (1, '{\"a\":1 }'), (2, 'not \"json\"'), (3, ''), (4, null)");
     const auto read = [&url](const std::string& name) {
-        tables::Held held;
-        const auto source = tables::AdoptedSource::take({url, name, "reader"}, held);
+        tables::Holder holder;
+        const auto source = tables::AdoptedSource::take({url, name, "reader"}, holder);
         std::vector<std::optional<std::string>> payloads;
         const auto batch = source->read(1000ms);
         for (const auto& event : batch->events)

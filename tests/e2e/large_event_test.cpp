@@ -185,14 +185,14 @@ TEST_P(LargeRows, a_consumer_reads_as_far_as_there_is_room_and_nothing_of_one_ov
     insert(20'000, 4, "gone");
     insert(500'000, 1, "gone");
     insert(20'000, 1, "gone");
-    tables::Held held;
+    tables::Holder holder;
     tables::ReaderOptions options;
     options.conninfo = url;
     options.table = "told";
     options.consumer = "mailer";
     options.batch_bytes = 50'000;
     options.max_event_bytes = 100'000;
-    const auto reader = tables::AdoptedReader::take(options, held);
+    const auto reader = tables::AdoptedReader::take(options, holder);
     ASSERT_NE(reader, nullptr);
     std::vector<std::size_t> sizes;
     std::vector<std::string> too_large;

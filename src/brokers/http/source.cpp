@@ -67,8 +67,8 @@ struct Pending {
     enum class State { waiting, settled, given_up } state = State::waiting;
 
     std::string_view header(std::string_view name) const {
-        const auto found =
-            std::find_if(headers.begin(), headers.end(), [name](const auto& it) { return it.first == name; });
+        const auto found = std::find_if(headers.begin(), headers.end(),
+                                        [name](const auto& header) { return header.first == name; });
         return found == headers.end() ? std::string_view() : std::string_view(found->second);
     }
 };

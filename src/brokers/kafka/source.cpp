@@ -282,16 +282,16 @@ void KafkaFeed::lose(const rd_kafka_topic_partition_list_t* partitions) {
 
 bool KafkaFeed::all_committed() const {
     return std::all_of(owned_.begin(), owned_.end(),
-                       [](const auto& it) { return it.second.committed == it.second.settled; });
+                       [](const auto& entry) { return entry.second.committed == entry.second.settled; });
 }
 
 void KafkaFeed::begin_commit() {
     if (committing_) return;
     const auto list = make_list();
-    for (const auto& [place, it] : owned_)
-        if (it.committed != it.settled)
+    for (const auto& [place, mine] : owned_)
+        if (mine.committed != mine.settled)
             rd_kafka_topic_partition_list_add(list.get(), place.first.c_str(), place.second)->offset =
-                it.settled;
+                mine.settled;
     if (list->cnt == 0) return;
     const auto error =
         rd_kafka_commit_queue(consumer_->handle, list.get(), consumer_->commits, nullptr, nullptr);
@@ -310,10 +310,10 @@ void KafkaFeed::finish_commit(milliseconds patience) {
         set_trouble(std::string("cannot commit: ") + rd_kafka_err2str(error));
     const auto* list = rd_kafka_event_topic_partition_list(event);
     for (int i = 0; error == RD_KAFKA_RESP_ERR_NO_ERROR && list != nullptr && i < list->cnt; ++i) {
-        const auto& it = list->elems[i];
-        const auto found = owned_.find({it.topic, it.partition});
+        const auto& answer = list->elems[i];
+        const auto found = owned_.find({answer.topic, answer.partition});
         if (found == owned_.end()) continue;
-        if (it.err == RD_KAFKA_RESP_ERR_NO_ERROR) found->second.committed = it.offset;
+        if (answer.err == RD_KAFKA_RESP_ERR_NO_ERROR) found->second.committed = answer.offset;
     }
     if (error == RD_KAFKA_RESP_ERR_NO_ERROR) set_trouble({});
     rd_kafka_event_destroy(event);
@@ -329,9 +329,9 @@ bool KafkaFeed::send_acknowledgements() {
 void KafkaFeed::acknowledge(const intake::BrokerBatch& batch, std::size_t from, std::size_t to) {
     const auto& own = static_cast<const KafkaBatch&>(batch);
     for (std::size_t i = from; i < to; ++i) {
-        Owned* it = owned(*own.messages[i]);
-        if (it != nullptr && it->ownership == own.origins[i].ownership)
-            it->settled = own.origins[i].offset + 1;
+        Owned* mine = owned(*own.messages[i]);
+        if (mine != nullptr && mine->ownership == own.origins[i].ownership)
+            mine->settled = own.origins[i].offset + 1;
     }
 }
 
@@ -345,7 +345,7 @@ void KafkaFeed::pause(bool on) {
     if (on == paused_) return;
     paused_ = on;
     const auto list = make_list();
-    for (const auto& [place, it] : owned_)
+    for (const auto& [place, mine] : owned_)
         rd_kafka_topic_partition_list_add(list.get(), place.first.c_str(), place.second);
     if (on)
         rd_kafka_pause_partitions(consumer_->handle, list.get());

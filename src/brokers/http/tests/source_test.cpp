@@ -43,7 +43,7 @@ class Sender {
     // What was not taken yet.
     std::size_t held(const std::string& path) {
         const std::lock_guard lock(mutex_);
-        const auto of_path = [&](const WebhookRequest& it) { return it.path == path; };
+        const auto of_path = [&](const WebhookRequest& request) { return request.path == path; };
         return static_cast<std::size_t>(std::ranges::count_if(waiting_, of_path) +
                                         std::ranges::count_if(flying_, of_path));
     }

@@ -21,7 +21,7 @@ Message message(std::uint64_t ticket, const char* key, const char* topic = "t") 
 
 std::vector<std::uint64_t> tickets(const std::vector<Message>& messages) {
     std::vector<std::uint64_t> all;
-    for (const auto& it : messages) all.push_back(it.ticket);
+    for (const auto& message : messages) all.push_back(message.ticket);
     return all;
 }
 

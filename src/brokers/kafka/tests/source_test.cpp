@@ -119,7 +119,8 @@ TEST_F(KafkaSource, a_new_group_may_begin_at_the_end_and_goes_on_from_its_offset
                 brokers::produce_bare({{"bootstrap.servers", fixture_->direct()}}, way.place(), i, "new",
                                       "new");
             std::set<std::string> places;
-            for (const auto& it : way.arrived()) places.insert(it.id.substr(0, it.id.rfind('/')));
+            for (const auto& message : way.arrived())
+                places.insert(message.id.substr(0, message.id.rfind('/')));
             return places.size() == 3;
         });
         pipeline->request_stop();
@@ -129,9 +130,10 @@ TEST_F(KafkaSource, a_new_group_may_begin_at_the_end_and_goes_on_from_its_offset
     const auto pipeline = way.start("one", {{"source.start", "latest"}});
     wait_until("what came meanwhile is there", [&] {
         const auto all = way.arrived();
-        return std::any_of(all.begin(), all.end(), [](const auto& it) { return it.bytes == "next"; });
+        return std::any_of(all.begin(), all.end(),
+                           [](const auto& message) { return message.bytes == "next"; });
     });
-    for (const auto& it : way.arrived()) EXPECT_NE(it.bytes, "old");
+    for (const auto& message : way.arrived()) EXPECT_NE(message.bytes, "old");
 }
 
 // The broker fences the older of two members with one name, and its library gives up for good.
