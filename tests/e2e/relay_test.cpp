@@ -274,6 +274,7 @@ TEST_P(Relaying, secrets_are_in_no_message_log_or_metric) {
         {"redis2", "url = \"redis://" + none + "\"\nstream = \"s\"\nusername = \"me\"\npassword = \"" +
                        secret + "\"\n"},
         {"rabbitmq", "url = \"amqp://me:" + secret + "@" + none + "/\"\nrouting_key = \"q\"\n"},
+        {"amqp1", "url = \"amqp://me:" + secret + "@" + none + "\"\naddress = \"q\"\n"},
         {"mqtt", "url = \"mqtt://me:" + secret + "@" + none + "\"\ntopic = \"t\"\n"},
         {"nats", "url = \"nats://me:" + secret + "@" + none + "\"\nsubject = \"s\"\n"},
         {"nats2", "url = \"nats://" + none + "\"\nsubject = \"s\"\ntoken = \"" + secret + "\"\n"},
