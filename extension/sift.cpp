@@ -20,11 +20,12 @@ constexpr std::array text_columns{"event_type",      "aggregate_type", "aggregat
                                   "partition_key",   "trace_id",       "correlation_id", "causation_id",
                                   "idempotency_key", "tenant_id"};
 
-// Which sequence numbers the events of a partition. Found once per session, and again when the server says
-// that some table has changed.
+// Which sequence numbers the events of a partition, and which one holds the mark of their outbox
+// (sql/floors.sql). Found once per session, and again when the server says that some table has changed.
 struct Numbering {
     Oid partition;
     Oid ids;
+    Oid mark;
 };
 
 auto& known_numberings() {
@@ -40,6 +41,7 @@ void forget_numberings(Datum, Oid) {
 
 // Where the columns are, and the judge: looked up once per statement.
 struct Sieve {
+    AttrNumber xid;
     AttrNumber id;
     AttrNumber event_type;
     AttrNumber schema_version;
@@ -69,15 +71,18 @@ Oid find_judge(Oid sieve) {
     return judge;
 }
 
-// Find the sequence behind the ids of a partition's log.
-Numbering find_numbering(Oid partition) {
+// Find the sequence behind the ids of a partition's log, and its mark, which stands in the schema of the
+// sieve.
+Numbering find_numbering(Oid partition, Oid sieve, const std::string& outbox_id) {
+    const std::string mark = "floor_" + outbox_id;
     const Oid log = pg::call([&] {
         return get_rel_relispartition(partition) ? llast_oid(get_partition_ancestors(partition)) : partition;
     });
-    return {partition, pg::sequence_of(log, pg::call([&] { return get_attnum(log, "id"); }))};
+    return {partition, pg::sequence_of(log, pg::call([&] { return get_attnum(log, "id"); })),
+            pg::call([&] { return get_relname_relid(mark.c_str(), get_func_namespace(sieve)); })};
 }
 
-Numbering numbering_of(Oid partition) {
+Numbering numbering_of(Oid partition, Oid sieve, const Trigger& trigger) {
     static const bool watching = [] {
         CacheRegisterRelcacheCallback(forget_numberings, Datum{0});
         return true;
@@ -87,17 +92,20 @@ Numbering numbering_of(Oid partition) {
     const auto found = std::find_if(known.begin(), known.end(),
                                     [&](const Numbering& one) { return one.partition == partition; });
     if (found != known.end()) return *found;
-    known.push_back(find_numbering(partition));
+    known.push_back(find_numbering(partition, sieve, trigger.tgnargs > 0 ? trigger.tgargs[0] : ""));
     return known.back();
 }
 
-Sieve& sieve_of(FunctionCallInfo fcinfo, Relation partition) {
+Sieve& sieve_of(FunctionCallInfo fcinfo, const TriggerData& trigger) {
+    const Relation partition = trigger.tg_relation;
     FmgrInfo& self = *fcinfo->flinfo;
     if (self.fn_extra == nullptr) {
-        const Numbering numbering = numbering_of(RelationGetRelid(partition));
+        const Numbering numbering =
+            numbering_of(RelationGetRelid(partition), self.fn_oid, *trigger.tg_trigger);
         pg::call([&] {
             const TupleDesc shape = RelationGetDescr(partition);
             auto* const made = static_cast<Sieve*>(MemoryContextAllocZero(self.fn_mcxt, sizeof(Sieve)));
+            made->xid = column(shape, "xid");
             made->id = column(shape, "id");
             made->event_type = column(shape, "event_type");
             made->schema_version = column(shape, "schema_version");
@@ -177,12 +185,30 @@ bool are_short(const Sieve& sieve, TupleTableSlot* event) {
     return std::ranges::all_of(sieve.texts, [&](AttrNumber text) { return is_short(value_of(event, text)); });
 }
 
-// Whether the event's id is one that the log's sequence has handed out.
+// The mark as this transaction knows it: read once, after the transaction got its id. Whoever raises the mark
+// later counts on nothing that this transaction does.
+std::int64_t mark_of(Oid mark, std::uint64_t xid) {
+    struct Known {
+        Oid mark;
+        std::uint64_t xid;
+        std::int64_t value;
+    };
+    static Known known{InvalidOid, 0, 0};
+    if (known.mark != mark || known.xid != xid) known = {mark, xid, pg::last_value(mark)};
+    return known.value;
+}
+
+// Whether the event's id is one that the log's sequence has handed out, above the mark, for this transaction.
 bool is_handed_out(const Sieve& sieve, TupleTableSlot* event) {
-    bool is_null = false;
-    const Datum id = slot_getattr(event, sieve.id, &is_null);
-    return !is_null && OidIsValid(sieve.numbering.ids) &&
-           DatumGetInt64(id) <= pg::last_value(sieve.numbering.ids);
+    bool no_id = false;
+    bool no_xid = false;
+    const auto id = DatumGetInt64(slot_getattr(event, sieve.id, &no_id));
+    const auto xid =
+        U64FromFullTransactionId(DatumGetFullTransactionId(slot_getattr(event, sieve.xid, &no_xid)));
+    if (no_id || no_xid || !OidIsValid(sieve.numbering.ids) || !OidIsValid(sieve.numbering.mark) ||
+        xid != U64FromFullTransactionId(GetTopFullTransactionIdIfAny()))
+        return false;
+    return id > mark_of(sieve.numbering.mark, xid) && id <= pg::last_value(sieve.numbering.ids);
 }
 
 // Whether nothing about an event is worth a closer look.
@@ -223,7 +249,7 @@ extern "C" Datum baton_sift_event(PG_FUNCTION_ARGS) {
             !TRIGGER_FIRED_BY_INSERT(trigger->tg_event))
             throw SqlError("sift_event fires before each row that is inserted", "39P01", "",
                            "outboxes get it from baton.create_outbox()");
-        Sieve& sieve = sieve_of(fcinfo, trigger->tg_relation);
+        Sieve& sieve = sieve_of(fcinfo, *trigger);
         if (is_ordinary(sieve, trigger->tg_trigslot)) return PointerGetDatum(trigger->tg_trigtuple);
         return ask_judge(sieve, fcinfo);
     });

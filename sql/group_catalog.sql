@@ -33,8 +33,10 @@ create table baton_internal.windows (
     sight         pg_snapshot not null,  -- the window's own snapshot
     flushed_at    pg_lsn      not null,  -- its commits are on disk when the log is flushed up to here
     late          xid8[]      not null,  -- transactions that `seen` saw running and that have events below first_id
-    first_id      bigint,                -- lowest id above the late ones, null when there are only late ones
+    first_id      bigint,                -- no event of a transaction that began after `seen` is below it; null when there are only late ones
     last_id       bigint,                -- end of an era that is over
+    start_id      bigint      not null,  -- nothing of the window is below it
+    late_id       bigint      not null,  -- what the window does not show has a higher id, apart from strays
     primary key (group_id, window_number)
 );
 comment on table baton_internal.windows is 'windows that are open or still have pieces under way';
@@ -48,6 +50,9 @@ create table baton_internal.group_positions (
     moves         int         not null default 0,  -- updates within the generation
     era           int         not null,
     seen          pg_snapshot not null,
+    fresh_id      bigint,                          -- the floor: transactions from fresh_xid on have higher ids only, apart from strays;
+    fresh_xid     xid8,                            -- null when there is none
+    late_id       bigint      not null default 0,  -- what `seen` does not show has a higher id, apart from strays
     window_number bigint      not null default 0,  -- the open window, or the last one
     window_open   boolean     not null default false,
     after_id      bigint      not null default 0,
@@ -163,7 +168,8 @@ as $$
 begin
     if at.moves < 64 then
         update baton_internal.group_positions p
-           set moves = p.moves + 1, era = at.era, seen = at.seen, window_number = at.window_number, window_open = at.window_open,
+           set moves = p.moves + 1, era = at.era, seen = at.seen, fresh_id = at.fresh_id, fresh_xid = at.fresh_xid, late_id = at.late_id,
+               window_number = at.window_number, window_open = at.window_open,
                after_id = at.after_id, first_piece = at.first_piece, first_window = at.first_window, hungry = at.hungry,
                owner = at.owner, owner_epoch = at.owner_epoch, owned_until = at.owned_until, owner_timeline = at.owner_timeline
          where p.group_id = at.group_id and p.generation = at.generation;

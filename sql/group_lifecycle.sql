@@ -60,7 +60,10 @@ declare
     wanted baton.consumer_groups;
     existing baton.consumer_groups;
     new_id int;
+    ground constant record := baton_internal.take_floor(outbox.outbox_id);
+    head constant bigint := pg_sequence_last_value(pg_get_serial_sequence(relation::text, 'id')::regclass);
 begin
+    perform baton_internal.raise_mark(outbox);
     perform baton_internal.check_group_options(options);
     wanted := jsonb_populate_record(null::baton.consumer_groups, options);
     wanted.outbox_id := outbox.outbox_id;
@@ -95,8 +98,9 @@ begin
         end if;
         return existing.group_id;
     end if;
-    insert into baton_internal.group_positions (group_id, era, seen)
-    select new_id, case wanted.auto_offset_reset when 'latest' then max(e.era) else min(e.era) end,
+    insert into baton_internal.group_positions (group_id, fresh_id, fresh_xid, era, seen)
+    select new_id, case when head - ground.id <= 10000 then ground.id end, case when head - ground.id <= 10000 then ground.xid end,
+           case wanted.auto_offset_reset when 'latest' then max(e.era) else min(e.era) end,
            case wanted.auto_offset_reset when 'latest' then baton_internal.current_sight() else '3:3:'::pg_snapshot end
       from baton_internal.outbox_eras e where e.outbox_id = outbox.outbox_id;
     return new_id;

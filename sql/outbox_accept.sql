@@ -107,14 +107,16 @@ $$;
 comment on function baton_internal.claim_idempotency_key(int, text, text, bigint) is 'notes an idempotency key; false when it was used before';
 
 -- Refuse an id that the log's sequence has not handed out: publishers would come upon the id later, and fail for no fault of their own.
--- An id from the past is taken, and delivered as any other. Of what a restore loads only the transaction is judged, see
--- refuse_foreign_event(). Remembers for this session which sequence it is.
+-- An id from the past is taken, and delivered as any other: one that is not above the mark is written down (sql/floors.sql). The mark is read
+-- after the transaction has its id, which the event carries. Of what a restore loads only the transaction is judged, see
+-- refuse_foreign_event(). Remembers for this session where sequence and mark are.
 create function baton_internal.check_event_id(outbox_id int, xid xid8, id bigint)
 returns void
 language plpgsql
 as $$
 declare
     log constant regclass := (select o.relation from baton.outboxes o where o.outbox_id = check_event_id.outbox_id);
+    mark constant regclass := baton_internal.floor_sequence(outbox_id);
     last_id bigint;
 begin
     if log is null or xid <> pg_current_xact_id() then
@@ -124,11 +126,15 @@ begin
     if id > last_id then
         raise exception 'event id % was not handed out: the last id of outbox % is %', id, log, last_id
             using errcode = 'generated_always', hint = 'leave id out, the outbox numbers its events';
+    elsif (id > pg_sequence_last_value(mark)) is not true then
+        insert into baton_internal.stray_events (outbox_id, xid, id) values (check_event_id.outbox_id, check_event_id.xid, check_event_id.id)
+        on conflict on constraint stray_events_pkey do nothing;
     end if;
-    perform set_config('baton_session.ids_' || outbox_id, pg_get_serial_sequence(log::text, 'id')::regclass::oid::text, false);
+    perform set_config('baton_session.ids_' || outbox_id, pg_get_serial_sequence(log::text, 'id')::regclass::oid::text, false),
+            set_config('baton_session.mark_' || outbox_id, mark::oid::text, false);
 end
 $$;
-comment on function baton_internal.check_event_id(int, xid8, bigint) is 'raises generated_always when an event''s id was not handed out';
+comment on function baton_internal.check_event_id(int, xid8, bigint) is 'raises generated_always when an event''s id was not handed out, and lists strays';
 
 -- Judge an event on its way into the log: refuse what nobody could deliver, leave out what was published before.
 create function baton_internal.judge_event()
@@ -137,9 +143,10 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    ids constant text := current_setting('baton_session.ids_' || tg_argv[0], true);  -- of the sequence, once this session knows
+    ids constant text := current_setting('baton_session.ids_' || tg_argv[0], true);    -- the sequence and the mark, once this session
+    mark constant text := current_setting('baton_session.mark_' || tg_argv[0], true);  -- knows them
 begin
-    if (new.id <= pg_sequence_last_value(nullif(ids, '')::oid)) is not true then
+    if (new.id > pg_sequence_last_value(nullif(mark, '')::oid) and new.id <= pg_sequence_last_value(nullif(ids, '')::oid)) is not true then
         perform baton_internal.check_event_id(tg_argv[0]::int, new.xid, new.id);
     end if;
     if new.event_type = '' then

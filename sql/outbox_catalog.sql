@@ -59,6 +59,16 @@ create table baton_internal.outbox_eras (
 );
 comment on table baton_internal.outbox_eras is 'stretches of each log by the history whose transaction ids its rows carry';
 
+-- Events that were not above their outbox's mark when they came, see sql/floors.sql: ids that somebody made up, or that were drawn while a
+-- reader raised the mark. They are found by this list.
+create table baton_internal.stray_events (
+    outbox_id int    not null references baton.outboxes on delete cascade,
+    xid       xid8   not null,
+    id        bigint not null,
+    primary key (outbox_id, xid, id)
+);
+comment on table baton_internal.stray_events is 'events whose ids are lower than readers could expect';
+
 create table baton_internal.idempotency_keys (
     outbox_id  int         not null references baton.outboxes on delete cascade,
     tenant_id  text        not null,  -- '': of an event without a tenant

@@ -119,6 +119,7 @@ begin
     update baton_internal.outbox_eras e set last_id = coalesce(last_restored, 0)
      where e.outbox_id = found_era.outbox_id and e.era = found_era.era;
     perform baton_internal.begin_era(found_era.outbox_id, found_era.era + 1, relation);
+    delete from baton_internal.stray_events s where s.outbox_id = found_era.outbox_id and s.id <= last_restored;  -- no floor is used in an era that is over
     -- what came with the restore is on disk when this server's log is, whatever the old one's had come to
     update baton_internal.windows w set flushed_at = pg_current_wal_insert_lsn()
       from baton.consumer_groups g where g.group_id = w.group_id and g.outbox_id = found_era.outbox_id;

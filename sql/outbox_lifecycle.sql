@@ -126,6 +126,9 @@ begin
            o.archive_for, o.idempotency_window, o.max_payload_bytes
       from jsonb_populate_record(null::baton.outboxes, options) o
     returning * into outbox;
+    execute format('create sequence baton_internal.floor_%1$s minvalue 0 start 0', outbox.outbox_id);
+    execute format('comment on sequence baton_internal.floor_%1$s is %2$L', outbox.outbox_id, 'the mark of an outbox, see baton_internal.stray_events');
+    perform setval(baton_internal.floor_sequence(outbox.outbox_id), 0);
     perform baton_internal.begin_era(outbox.outbox_id, 1, outbox.relation);
     -- before the partitions, which take over that it fires always
     execute format('create trigger baton_origin before insert on %s for each row when (new.xid <> pg_current_xact_id())
@@ -311,6 +314,7 @@ begin
         execute format('drop table %s', part);
     end loop;
     execute format('drop table %s', relation);
+    execute format('drop sequence if exists baton_internal.floor_%s', outbox.outbox_id);
     return true;
 end
 $$;

@@ -18,7 +18,7 @@ begin
          or exists (select from baton_internal.pieces p where p.group_id = g.group_id and p.piece_id >= at.first_piece and p.lease_token is null)
          or exists (select from baton_internal.due_parked(g, moment, true, 1)) or exists (select from baton_internal.next_suspects(g, moment, 1));
     if not found_some then
-        next_window := baton_internal.open_window(outbox, g.group_id, at.window_number + 1, at.era, at.seen);
+        next_window := baton_internal.open_window(outbox, at);
         found_some := not (next_window is null)
              or exists (select from baton_internal.outbox_eras e where e.outbox_id = outbox.outbox_id and e.era > at.era);
     end if;
@@ -157,6 +157,7 @@ declare
     stored baton_internal.group_positions;
     at baton_internal.group_positions;
     work record;                 -- what a first look showed
+    ground record;               -- a floor, see sql/floors.sql
     moment timestamptz := clock_timestamp();
     until timestamptz;
     leased record;
@@ -180,6 +181,7 @@ begin
         end if;
         return;
     end if;
+    ground := baton_internal.take_floor(outbox.outbox_id);
     g := baton_internal.lock_group(g);
     stored := baton_internal.position_of(g.group_id);
     at := baton_internal.without_relay(g, stored);
@@ -194,7 +196,8 @@ begin
     gave := leased.gave;
     if gave = 0 and not leased.wait then
         leased := baton_internal.lease_events(outbox, g, case when work.at::text = at::text then work.next_window end, consumer_id, token,
-            moment, until, batch_size, case when at.hungry = '{}' then 1 else baton_internal.count_sharers(at.hungry, consumer_id) end, at);
+            moment, until, batch_size, case when at.hungry = '{}' then 1 else baton_internal.count_sharers(at.hungry, consumer_id) end,
+            ground.id, ground.xid, at);
         at := leased.at;
         gave := leased.gave;
         if gave = 0 and coalesce((at.hungry ->> consumer_id)::timestamptz, '-infinity') < moment - interval '1 second' then
@@ -205,6 +208,7 @@ begin
         perform baton_internal.close_poll(at);
     end if;
     if gave > 0 then
+        perform baton_internal.raise_mark(outbox);
         begin
             return query select * from baton_internal.leased_events(outbox, g, consumer_id, token);
         exception when data_exception or program_limit_exceeded or internal_error then

@@ -16,6 +16,9 @@ create type baton_internal.group_lease as (
     on_poison     text,
     era           int,
     seen          pg_snapshot,
+    fresh_id      bigint,       -- what the position knows of ids, see baton_internal.group_positions
+    fresh_xid     xid8,
+    late_id       bigint,
     window_number bigint,
     open_window   baton_internal.windows,  -- null when none is open
     after_id      bigint,
@@ -72,35 +75,50 @@ as $$
 $$;
 comment on function baton_internal.window_columns(text) is 'select list of an event in a window for the relay, without large payloads';
 
--- The statement with which a relay opens the next window of the current era, prepared once: $1 group, $2 window number, $3 era, $4 seen.
--- It does what baton_internal.open_window() does, under one snapshot: its own. `unsure` says that this was not the place to ask, because a later
--- era has begun or the transaction has written: ask baton_internal.open_group_window().
+-- The statement with which a relay opens the next window of the current era, prepared once: $1 group, $2 window number, $3 era, $4 seen, and what
+-- the position knows of ids: $5 fresh_id, $6 fresh_xid, $7 late_id. It does what baton_internal.open_window() does, under one snapshot: its own.
+-- `unsure` says that this was not the place to ask: ask baton_internal.open_group_window().
 create function baton_internal.open_statement(outbox baton.outboxes)
 returns text
 language sql stable
 as $$
     select format($sql$
-        with now as materialized (
-            select pg_current_snapshot() as sight, pg_current_wal_insert_lsn() as lsn,
-                   (select coalesce(max(e.last_id), 0) + 1 from baton_internal.outbox_eras e where e.outbox_id = %2$s and e.era < $3) as first_of_era
+        with era as materialized (
+            select coalesce(max(e.last_id), 0) + 1 as first_id from baton_internal.outbox_eras e where e.outbox_id = %2$s and e.era < $3
+        ), now as materialized (
+            select pg_current_snapshot() as sight, pg_current_wal_insert_lsn() as lsn, pg_snapshot_xmax($4)::text::bigint as from_xid,
+                   baton_internal.first_stray(%2$s, $4, pg_current_snapshot(), (select first_id from era)) as stray,
+                   pg_current_xact_id_if_assigned() is not null or $6::xid8 is null or $6::text::bigint - pg_snapshot_xmax($4)::text::bigint > 1000
+                   or exists (select from baton_internal.outbox_eras e where e.outbox_id = %2$s and e.era > $3) as unsure
+        ), known as materialized (
+            select least(greatest(era.first_id, $7::bigint + 1), stray) as low, least($5::bigint + 1, stray) as floor from now, era
+        ), bound as materialized (
+            select least((select greatest(low, floor) from known), min(one.id)) as first_id
+              from generate_series((select from_xid from now), (select least($6::text::bigint, from_xid + 1000) - 1 from now)) x
+             cross join lateral (select t.id from %1$s t where (t.xid, t.id) >= (x::text::xid8, (select low from known))
+                                    and (t.xid, t.id) < (x::text::xid8, 9223372036854775807) and t.id >= (select low from known)
+                                  order by t.xid, t.id limit 1) one
+             where pg_visible_in_snapshot(x::text::xid8, (select sight from now))
         ), fresh as materialized (
-            select min(f.id) as first_id from (
-                select t.id from %1$s t
-                 where t.xid >= pg_snapshot_xmax($4) and t.xid < (select pg_snapshot_xmax(sight) from now)
-                   and t.id >= (select first_of_era from now) and pg_visible_in_snapshot(t.xid, (select sight from now)) offset 0) f
+            select case when exists (
+                       select from baton_internal.ended_xids($4, (select sight from now)) r
+                        cross join lateral (select from %1$s t where (t.xid, t.id) > (r.after_xid, 9223372036854775807) and (t.xid, t.id) < (r.before_xid, 0)
+                                               and t.id >= (select first_id from bound) order by t.xid, t.id limit 1) one)
+                   then (select first_id from bound) end as first_id
         ), late as materialized (
-            select coalesce(array_agg(r.xid), '{}') as xids
+            select coalesce(array_agg(r.xid), '{}') as xids, min(one.id) as first_id
               from (select x from pg_snapshot_xip($4) x where pg_visible_in_snapshot(x, (select sight from now)) offset 0) r (xid)
-             cross join lateral (select from %1$s t where (t.xid, t.id) >= (r.xid, (select first_of_era from now))
+             cross join lateral (select t.id from %1$s t where (t.xid, t.id) >= (r.xid, (select low from known))
                                     and (t.xid, t.id) < (r.xid, coalesce((select first_id from fresh), 9223372036854775807))
+                                    and t.id >= (select low from known)
                                   order by t.xid, t.id limit 1) one
         )
-        select case when f.first_id is not null or l.xids <> '{}'
-                    then ($1::int, $2::bigint, $3::int, $4::pg_snapshot, n.sight, n.lsn, l.xids, f.first_id, null)::baton_internal.windows end as opened,
+        select case when not n.unsure and (f.first_id is not null or l.xids <> '{}')
+                    then ($1::int, $2::bigint, $3::int, $4::pg_snapshot, n.sight, n.lsn, l.xids, f.first_id, null, least(f.first_id, l.first_id),
+                          greatest((select first_id - 1 from era), $7, case when $6 <= pg_snapshot_xmin(n.sight) then $5 end))::baton_internal.windows
+               end as opened,
                pg_current_wal_flush_lsn() >= n.lsn
-               and not exists (select from baton.settings s where s.name = 'outbox_publish_after_standbys' and s.value <> '0') as flushed,
-               pg_current_xact_id_if_assigned() is not null
-               or exists (select from baton_internal.outbox_eras e where e.outbox_id = %2$s and e.era > $3) as unsure
+               and not exists (select from baton.settings s where s.name = 'outbox_publish_after_standbys' and s.value <> '0') as flushed, n.unsure
           from now n, fresh f, late l$sql$, outbox.relation, outbox.outbox_id)
 $$;
 comment on function baton_internal.open_statement(baton.outboxes) is 'text of the statement that opens a window for a relay';
@@ -247,6 +265,9 @@ begin
     taken.on_poison := g.on_poison;
     taken.era := at.era;
     taken.seen := at.seen;
+    taken.fresh_id := at.fresh_id;
+    taken.fresh_xid := at.fresh_xid;
+    taken.late_id := at.late_id;
     taken.window_number := at.window_number;
     taken.after_id := at.after_id;
     if at.window_open then
@@ -324,29 +345,64 @@ end
 $$;
 comment on function baton_internal.release_group(int, bigint) is 'ends a relay''s ownership of a group';
 
--- Open the window after `seen`; null when there is nothing. Reads only. An era that is exhausted is left for the next one.
-create function baton_internal.open_group_window(group_id int, window_number bigint, era int, seen pg_snapshot,
-                                        out opened baton_internal.windows, out flushed boolean)
+-- Open the window after a position; null when there is nothing. Reads only. An era that is exhausted is left for the next one.
+create function baton_internal.open_group_window(group_id int, window_number bigint, era int, seen pg_snapshot, fresh_id bigint default null,
+                                                 fresh_xid xid8 default null, late_id bigint default 0, out opened baton_internal.windows, out flushed boolean)
 returns record
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
     outbox baton.outboxes;
+    at baton_internal.group_positions;
 begin
     select o.* into outbox from baton.outboxes o join baton.consumer_groups g using (outbox_id)
      where g.group_id = open_group_window.group_id;
+    at.group_id := open_group_window.group_id;
+    at.window_number := open_group_window.window_number - 1;
+    at.era := open_group_window.era;
+    at.seen := open_group_window.seen;
+    at.fresh_id := open_group_window.fresh_id;
+    at.fresh_xid := open_group_window.fresh_xid;
+    at.late_id := open_group_window.late_id;
+    at.after_id := 0;  -- the relay knows whether its floor is near
     loop
-        opened := baton_internal.open_window(outbox, group_id, window_number, era, seen);
+        opened := baton_internal.open_window(outbox, at);
         exit when not (opened is null)
-               or not exists (select from baton_internal.outbox_eras x where x.outbox_id = outbox.outbox_id and x.era > open_group_window.era);
-        era := era + 1;
-        seen := '3:3:';
+               or not exists (select from baton_internal.outbox_eras x where x.outbox_id = outbox.outbox_id and x.era > at.era);
+        at := baton_internal.next_era(at);
     end loop;
     flushed := opened is null or pg_current_wal_flush_lsn() >= opened.flushed_at and baton.setting('outbox_publish_after_standbys') = '0';
 end
 $$;
-comment on function baton_internal.open_group_window(int, bigint, int, pg_snapshot) is 'the next window of a group for its relay';
+comment on function baton_internal.open_group_window(int, bigint, int, pg_snapshot, bigint, xid8, bigint) is 'the next window of a group for its relay';
+
+-- Take a floor for the relay's next windows, keep it with the position, and raise the mark for the one after. `sight` is what the relay works
+-- through. Returns the position's floor.
+create function baton_internal.note_group_floor(group_id int, epoch bigint, sight pg_snapshot, out fresh_id bigint, out fresh_xid xid8)
+returns record
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    outbox baton.outboxes;
+    ground record;
+    at baton_internal.group_positions;
+begin
+    perform set_config('synchronous_commit', 'off', true);
+    select o.* into outbox from baton.outboxes o join baton.consumer_groups g using (outbox_id)
+     where g.group_id = note_group_floor.group_id;
+    ground := baton_internal.take_floor(outbox.outbox_id);
+    at := baton_internal.keep_floor(baton_internal.check_owner(group_id, epoch), ground.id, ground.xid, sight);
+    if at.fresh_xid = ground.xid then
+        perform baton_internal.move_position(at);
+    end if;
+    perform baton_internal.raise_mark(outbox);
+    fresh_id := at.fresh_id;
+    fresh_xid := at.fresh_xid;
+end
+$$;
+comment on function baton_internal.note_group_floor(int, bigint, pg_snapshot) is 'takes a floor for a relay''s next windows';
 
 -- Write down how far a window is settled. A window is stored only when the relay stops in the middle of it.
 -- The commit is not waited for: a position that is lost in a crash means delivering again.
@@ -366,10 +422,17 @@ begin
     if not done and not stored then
         insert into baton_internal.windows select w.*;
     end if;
-    at.era := w.era;
-    at.seen := case when done then w.sight else w.seen end;
-    at.window_number := w.window_number;
-    at.window_open := not done;
+    if done then
+        at := baton_internal.after_window(at, w);
+    else
+        if at.era <> w.era then
+            at := baton_internal.next_era(at);
+        end if;
+        at.era := w.era;
+        at.seen := w.seen;
+        at.window_number := w.window_number;
+        at.window_open := true;
+    end if;
     at.after_id := checkpoint_group.after_id;
     perform baton_internal.move_position(at);
 end
@@ -513,4 +576,5 @@ comment on function baton_internal.settle_group_parked(int, bigint, bigint[]) is
 
 select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator}',
     '{prepare_group,fit_group,take_group,renew_group,release_group,open_group_window,checkpoint_group,set_aside,park_group_events,
-      lease_group_parked,settle_group_parked,give_back_parked,parked_statement,relay_columns,read_statement,open_statement}');
+      lease_group_parked,settle_group_parked,give_back_parked,parked_statement,relay_columns,read_statement,open_statement,ended_xids,
+      first_stray,note_group_floor}');

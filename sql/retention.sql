@@ -365,6 +365,7 @@ begin
         return false;
     end if;
     perform baton_internal.drop_pieces(part);
+    delete from baton_internal.stray_events s where s.outbox_id = outbox.outbox_id and s.id >= part.first_id and s.id < part.end_id;
     if part.state = 'detached' and outbox.archive_for is not null then
         execute format('alter table %s attach partition %s for values from (%s) to (%s)', baton_internal.ensure_archive(outbox), part.relation,
                        part.first_id, part.end_id);

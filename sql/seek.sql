@@ -13,7 +13,6 @@ declare
     outbox baton.outboxes;
     after_id bigint := new_offset;
     to_end boolean;
-    w baton_internal.windows;
 begin
     if num_nonnulls(new_offset, to_time, place) > 1 or place not in ('beginning', 'end') or new_offset not between 0 and 9223372036854775806 then
         raise exception 'seek to one place: an offset of 0 or more, a time, ''beginning'' or ''end'''
@@ -47,7 +46,7 @@ begin
     if to_end then
         update baton_internal.group_positions p
            set era = (select max(e.era) from baton_internal.outbox_eras e where e.outbox_id = outbox.outbox_id),
-               seen = baton_internal.current_sight(), window_open = false
+               seen = baton_internal.current_sight(), window_open = false, fresh_id = null, fresh_xid = null, late_id = 0
          where p.group_id = g.group_id;
     else
         perform baton_internal.place_after(outbox, g, after_id);
@@ -67,21 +66,24 @@ language plpgsql
 as $$
 declare
     target_era int;
+    at baton_internal.group_positions;
     w baton_internal.windows;
 begin
     select min(e.era) into target_era from baton_internal.outbox_eras e
      where e.outbox_id = outbox.outbox_id and (e.last_id is null or e.last_id > after_id);
     update baton_internal.group_positions p
-       set era = target_era, seen = '3:3:', window_open = false, window_number = p.window_number + 1
+       set era = target_era, seen = '3:3:', fresh_id = null, fresh_xid = null, late_id = 0, window_open = false
      where p.group_id = g.group_id
-    returning p.window_number into w.window_number;
-    w := baton_internal.open_window(outbox, g.group_id, w.window_number, target_era, '3:3:');
+    returning * into at;
+    w := baton_internal.open_window(outbox, at);
     if w is null then
         return;
     end if;
     w.first_id := greatest(w.first_id, after_id + 1);
+    w.start_id := w.first_id;
     insert into baton_internal.windows select w.*;
-    update baton_internal.group_positions p set window_open = true, after_id = place_after.after_id where p.group_id = g.group_id;
+    update baton_internal.group_positions p set window_open = true, window_number = w.window_number, after_id = place_after.after_id
+     where p.group_id = g.group_id;
 end
 $$;
 comment on function baton_internal.place_after(baton.outboxes, baton.consumer_groups, bigint) is 'positions a group after an id';

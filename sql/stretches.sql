@@ -129,33 +129,50 @@ $$;
 comment on function baton_internal.take_stretch(baton.consumer_groups, baton_internal.windows, baton_internal.pieces, baton_internal.stretch_plan, text, uuid, timestamptz, timestamptz)
     is 'parks and leases the events of a stretch';
 
+-- The position at the beginning of the next era. What was known of ids is of the era before.
+create function baton_internal.next_era(at baton_internal.group_positions)
+returns baton_internal.group_positions
+language plpgsql immutable
+as $$
+begin
+    at.era := at.era + 1;
+    at.seen := '3:3:';
+    at.fresh_id := null;
+    at.fresh_xid := null;
+    at.late_id := 0;
+    return at;
+end
+$$;
+comment on function baton_internal.next_era(baton_internal.group_positions) is 'the position at the beginning of the next era';
+
 -- Give the open window, or open the next one; null when there is nothing more. `prepared` is the window that follows this position, if known.
-create function baton_internal.window_to_carve(outbox baton.outboxes, g baton.consumer_groups, prepared baton_internal.windows, inout at baton_internal.group_positions,
-                                      out w baton_internal.windows)
+create function baton_internal.window_to_carve(outbox baton.outboxes, g baton.consumer_groups, prepared baton_internal.windows,
+                                               floor_id bigint, floor_xid xid8, inout at baton_internal.group_positions, out w baton_internal.windows)
 language plpgsql
 as $$
 begin
     if at.window_open then
         w := baton_internal.load_window(outbox, g.group_id, at.window_number);
+        at := baton_internal.keep_floor(at, floor_id, floor_xid, w.sight);
         return;
     end if;
     w := prepared;
     while w is null loop
-        w := baton_internal.open_window(outbox, g.group_id, at.window_number + 1, at.era, at.seen);
+        w := baton_internal.open_window(outbox, at);
         exit when not (w is null);
         exit when not exists (select from baton_internal.outbox_eras x where x.outbox_id = outbox.outbox_id and x.era > at.era);
-        at.era := at.era + 1;
-        at.seen := '3:3:';
+        at := baton_internal.next_era(at);
     end loop;
     if not (w is null) then
+        at := baton_internal.keep_floor(at, floor_id, floor_xid, w.sight);
         insert into baton_internal.windows select w.*;
         at.window_open := true;
         at.window_number := w.window_number;
-        at.after_id := 0;
+        at.after_id := w.start_id - 1;
     end if;
 end
 $$;
-comment on function baton_internal.window_to_carve(baton.outboxes, baton.consumer_groups, baton_internal.windows, baton_internal.group_positions)
+comment on function baton_internal.window_to_carve(baton.outboxes, baton.consumer_groups, baton_internal.windows, bigint, xid8, baton_internal.group_positions)
     is 'the window from which new stretches are carved';
 
 -- Lease a part of a piece that waits: as much as there is room for, of the lanes that are open. The rest waits on.
@@ -203,14 +220,32 @@ begin
     end if;
     perform baton_internal.take_stretch(g, w, p, plan, consumer_id, token, moment, until);
     if plan.reads < room then
-        at.seen := w.sight;
-        at.window_open := false;
+        at := baton_internal.after_window(at, w);
     end if;
     at.after_id := coalesce(plan.last_read, at.after_id);
 end
 $$;
 comment on function baton_internal.carve_stretch(baton.outboxes, baton.consumer_groups, baton_internal.windows, bigint, int, text, uuid, timestamptz,
     timestamptz, baton_internal.group_positions) is 'leases the next events of the open window';
+
+-- The position when a window is exhausted: what the window showed is seen.
+create function baton_internal.after_window(at baton_internal.group_positions, w baton_internal.windows)
+returns baton_internal.group_positions
+language plpgsql immutable
+as $$
+begin
+    if at.era <> w.era then
+        at := baton_internal.next_era(at);
+        at.era := w.era;
+    end if;
+    at.seen := w.sight;
+    at.late_id := w.late_id;
+    at.window_number := w.window_number;
+    at.window_open := false;
+    return at;
+end
+$$;
+comment on function baton_internal.after_window(baton_internal.group_positions, baton_internal.windows) is 'the position behind a window';
 
 -- See that everything in a window is on disk: what a crash could still take back must not leave the database.
 create function baton_internal.flush_window(w baton_internal.windows)
@@ -228,7 +263,7 @@ comment on function baton_internal.flush_window(baton_internal.windows) is 'wait
 -- Lease the next events of a group: suspects by themselves, else parked events that are due, pieces that wait, and new stretches of the window.
 -- `members` share the lanes. Returns the position as it is then, and how many events were leased.
 create function baton_internal.lease_events(outbox baton.outboxes, g baton.consumer_groups, prepared baton_internal.windows, consumer_id text, token uuid,
-                                   moment timestamptz, until timestamptz, batch int, members int,
+                                   moment timestamptz, until timestamptz, batch int, members int, floor_id bigint, floor_xid xid8,
                                    inout at baton_internal.group_positions, out gave int)
 language plpgsql
 as $$
@@ -278,7 +313,7 @@ begin
     while room > 0 and not choice.suspects and pieces < 64 loop
         open_lanes := case when g.ordered then ~busy else -1 end;
         exit when open_lanes = 0;
-        step := baton_internal.window_to_carve(outbox, g, prepared, at);
+        step := baton_internal.window_to_carve(outbox, g, prepared, floor_id, floor_xid, at);
         at := step.at;
         w := step.w;
         exit when w is null or not baton_internal.await_standbys(w.flushed_at, '1 second');
@@ -301,4 +336,4 @@ begin
 end
 $$;
 comment on function baton_internal.lease_events(baton.outboxes, baton.consumer_groups, baton_internal.windows, text, uuid, timestamptz, timestamptz, int, int,
-    baton_internal.group_positions) is 'leases the next events of a group to a consumer';
+    bigint, xid8, baton_internal.group_positions) is 'leases the next events of a group to a consumer';

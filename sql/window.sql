@@ -19,8 +19,69 @@ end
 $$;
 comment on function baton_internal.current_sight() is 'the current snapshot with the own transaction counted as running';
 
--- Open a window after `seen`: everything committed by now that was not visible then. Null when there is nothing.
-create function baton_internal.open_window(outbox baton.outboxes, group_id int, window_number bigint, era int, seen pg_snapshot)
+-- The stretches of transaction ids from `seen` to `sight` in which none was running: each lies between two xids, both exclusive.
+create function baton_internal.ended_xids(seen pg_snapshot, sight pg_snapshot, out after_xid xid8, out before_xid xid8)
+returns setof record
+language sql immutable
+as $$
+    select (coalesce(lag(r.x) over (order by r.x), pg_snapshot_xmax(seen)::text::numeric - 1))::text::xid8, r.x::text::xid8
+      from (select x::text::numeric from pg_snapshot_xip(sight) x where x >= pg_snapshot_xmax(seen)
+            union select pg_snapshot_xmax(sight)::text::numeric) r (x)
+$$;
+comment on function baton_internal.ended_xids(pg_snapshot, pg_snapshot) is 'stretches of ended transactions between two snapshots';
+
+-- The lower bound of fresh ids: of transactions that began after `seen`. Those from fresh_xid on are above fresh_id, and the few between are
+-- looked up one by one; nothing at all that is not seen is below `low`. Null when none has an event that `sight` shows.
+create function baton_internal.first_fresh_id(outbox baton.outboxes, seen pg_snapshot, sight pg_snapshot, fresh_id bigint, fresh_xid xid8, low bigint)
+returns bigint
+language plpgsql volatile
+as $$
+declare
+    everything constant bigint := 9223372036854775807;
+    first_id bigint := greatest(low, fresh_id + 1);
+    found_some boolean;
+begin
+    if fresh_xid > pg_snapshot_xmax(seen) then
+        execute format($sql$
+            select least($1, min(one.id)) from generate_series($2, $3 - 1) n
+             cross join lateral (select id from %1$s where (xid, id) >= (n::text::xid8, %2$s) and (xid, id) < (n::text::xid8, %3$s) and id >= %2$s
+                                  order by xid, id limit 1) one
+             where pg_visible_in_snapshot(n::text::xid8, $4)$sql$, outbox.relation, low, everything)
+           into first_id using first_id, pg_snapshot_xmax(seen)::text::bigint, fresh_xid::text::bigint, sight;
+    end if;
+    execute format($sql$
+        select exists (select from baton_internal.ended_xids($1, $2) r
+                       cross join lateral (select from %1$s where (xid, id) > (r.after_xid, %3$s) and (xid, id) < (r.before_xid, 0)
+                                              and id >= %2$s order by xid, id limit 1) one)$sql$,
+        outbox.relation, first_id, everything)
+       into found_some using seen, sight;
+    return case when found_some then first_id end;
+end
+$$;
+comment on function baton_internal.first_fresh_id(baton.outboxes, pg_snapshot, pg_snapshot, bigint, xid8, bigint)
+    is 'lower bound of the ids of transactions that began after a snapshot, by a floor';
+
+-- The lowest id of a transaction that began after `seen`, searched along the index: reads all that there is to be dispatched.
+create function baton_internal.search_fresh_id(outbox baton.outboxes, seen pg_snapshot, sight pg_snapshot, low bigint, high bigint)
+returns bigint
+language plpgsql volatile
+as $$
+declare
+    first_id bigint;
+begin
+    execute format($sql$
+        select min(id) from (select id from %s where xid >= $1 and xid < $2 and id >= %s and id <= %s
+                                and pg_visible_in_snapshot(xid, $3) offset 0) fresh$sql$, outbox.relation, low, high)
+       into first_id using pg_snapshot_xmax(seen), pg_snapshot_xmax(sight), sight;
+    return first_id;
+end
+$$;
+comment on function baton_internal.search_fresh_id(baton.outboxes, pg_snapshot, pg_snapshot, bigint, bigint)
+    is 'lowest id of transactions that began after a snapshot, without a floor';
+
+-- Open a window after a position: everything committed by now that `seen` does not show. Null when there is nothing. Floors are of this history:
+-- in an era that is over they are not used.
+create function baton_internal.open_window(outbox baton.outboxes, at baton_internal.group_positions)
 returns baton_internal.windows
 language plpgsql volatile
 as $$
@@ -28,62 +89,73 @@ declare
     everything constant bigint := 9223372036854775807;
     w baton_internal.windows;
     first_of_era bigint;
+    low bigint;                  -- nothing that is not seen is below it
+    stray bigint;
+    first_late bigint;
     has_events boolean;
 begin
-    select e.last_id into w.last_id from baton_internal.outbox_eras e where e.outbox_id = outbox.outbox_id and e.era = open_window.era;
+    select e.last_id into w.last_id from baton_internal.outbox_eras e where e.outbox_id = outbox.outbox_id and e.era = at.era;
     select coalesce(max(e.last_id), 0) + 1 into first_of_era from baton_internal.outbox_eras e
-     where e.outbox_id = outbox.outbox_id and e.era < open_window.era;
+     where e.outbox_id = outbox.outbox_id and e.era < at.era;
+    low := first_of_era;
+    w.late_id := first_of_era - 1;
     if w.last_id is null then
         w.sight := baton_internal.current_sight();
     else  -- the era is over, everything in it is committed
         w.sight := '9223372036854775807:9223372036854775807:';
     end if;
     w.flushed_at := pg_current_wal_insert_lsn();
-    if pg_snapshot_xmax(seen) > pg_snapshot_xmax(w.sight) then  -- remembered by a relay, or by a session, from before a restore
+    if pg_snapshot_xmax(at.seen) > pg_snapshot_xmax(w.sight) then  -- remembered by a relay, or by a session, from before a restore
         raise exception 'the position is ahead of the transaction ids of this server'
             using errcode = 'object_not_in_prerequisite_state', hint = 'it is of another server or another time: connect again and take the group again';
     end if;
-    if pg_snapshot_xmax(w.sight) = pg_snapshot_xmax(seen)
-       and not exists (select pg_snapshot_xip(seen) except select pg_snapshot_xip(w.sight)) then
+    if pg_snapshot_xmax(w.sight) = pg_snapshot_xmax(at.seen)
+       and not exists (select pg_snapshot_xip(at.seen) except select pg_snapshot_xip(w.sight)) then
         return null;  -- no transaction has ended since
     end if;
-    if pg_snapshot_xmax(seen) = '3' then  -- nothing was dispatched yet: the window begins where the era does
+    if w.last_id is null and pg_snapshot_xmax(at.seen) <> '3' then
+        stray := baton_internal.first_stray(outbox.outbox_id, at.seen, w.sight, first_of_era);
+        low := least(greatest(first_of_era, at.late_id + 1), stray);
+        w.late_id := greatest(w.late_id, at.late_id, case when at.fresh_xid <= pg_snapshot_xmin(w.sight) then at.fresh_id end);
+    end if;
+    if pg_snapshot_xmax(at.seen) = '3' then  -- nothing was dispatched yet: the window begins where the era does
         w.first_id := first_of_era;
         execute format('select exists (select from %s where id >= $1 and id <= $2 and pg_visible_in_snapshot(xid, $3))', outbox.relation)
            into has_events using first_of_era, coalesce(w.last_id, everything), w.sight;
         if not has_events then
             return null;
         end if;
+    elsif w.last_id is null and baton_internal.is_near(at, at.seen) then
+        w.first_id := baton_internal.first_fresh_id(outbox, at.seen, w.sight, least(at.fresh_id, stray - 1), at.fresh_xid, low);
     else
-        execute format($sql$
-            select min(id) from (select id from %s where xid >= $1 and xid < $2 and id >= $4 and id <= $5
-                                    and pg_visible_in_snapshot(xid, $3) offset 0) fresh$sql$, outbox.relation)
-           into w.first_id
-          using pg_snapshot_xmax(seen), pg_snapshot_xmax(w.sight), w.sight, first_of_era, coalesce(w.last_id, everything);
+        w.first_id := baton_internal.search_fresh_id(outbox, at.seen, w.sight, low, coalesce(w.last_id, everything));
     end if;
-    w.late := array(select x from pg_snapshot_xip(seen) x where pg_visible_in_snapshot(x, w.sight));
+    w.late := array(select x from pg_snapshot_xip(at.seen) x where pg_visible_in_snapshot(x, w.sight));
     if w.late <> '{}' then  -- lateral: one look into the index for each, never a join with the whole log
         execute format($sql$
-            select coalesce(array_agg(x), '{}') from unnest($1) x
-             cross join lateral (select from %s where (xid, id) >= (x, $3) and (xid, id) < (x, $2) order by xid, id limit 1) one$sql$, outbox.relation)
-           into w.late using w.late, coalesce(w.first_id, w.last_id + 1, everything), first_of_era;
+            select coalesce(array_agg(x), '{}'), min(one.id) from unnest($1) x
+             cross join lateral (select id from %1$s where (xid, id) >= (x, %2$s) and (xid, id) < (x, %3$s) and id >= %2$s
+                                  order by xid, id limit 1) one$sql$,
+            outbox.relation, low, coalesce(w.first_id, w.last_id + 1, everything))
+           into w.late, first_late using w.late;
     end if;
     if w.first_id is null and w.late = '{}' then
         return null;
     end if;
-    w.group_id := open_window.group_id;
-    w.window_number := open_window.window_number;
-    w.era := open_window.era;
-    w.seen := open_window.seen;
+    w.group_id := at.group_id;
+    w.window_number := at.window_number + 1;
+    w.era := at.era;
+    w.seen := at.seen;
+    w.start_id := least(w.first_id, first_late);
     return w;
 end
 $$;
-comment on function baton_internal.open_window(baton.outboxes, int, bigint, int, pg_snapshot) is 'the next window after a snapshot, or null';
+comment on function baton_internal.open_window(baton.outboxes, baton_internal.group_positions) is 'the next window after a position, or null';
 
 -- The statements that read a window in id order, for the server's own functions and for the relay, which prepares them.
 --   late:  $1 late xids, $2 after_id, $3 first_id (exclusive upper bound), $4 limit. Whole pairs are compared, although xid = late_xid
 --          would say the same, because then only the index of pairs will do: after one large load the planner would take every xid for
---          a frequent one, and walk the whole log by id.
+--          a frequent one, and walk the whole log by id. The id alone is compared for the partitions, of which it leaves out the old ones.
 --   fresh: $1 seen, $2 sight, $3 after_id (exclusive lower bound), $4 upto_id, $5 limit
 create function baton_internal.read_statement(relation regclass, part text, columns text, tenant_id text default null)
 returns text
@@ -92,7 +164,7 @@ as $$
     select case part
         when 'late' then format(
             'select %2$s from unnest($1::xid8[]) as late_xid cross join lateral '
-            '(select * from %1$s where (xid, id) > (late_xid, $2) and (xid, id) < (late_xid, $3) %3$s order by xid, id limit $4) as e '
+            '(select * from %1$s where (xid, id) > (late_xid, $2) and (xid, id) < (late_xid, $3) and id > $2 %3$s order by xid, id limit $4) as e '
             'order by e.id limit $4',
             relation, columns, case when tenant_id is not null then format('and tenant_id = %L', tenant_id) end)
         when 'fresh' then format(
@@ -162,7 +234,7 @@ declare
         outbox.relation, columns, greatest(after_id, w.first_id - 1), read_upto, w.sight, w.seen, of_tenant, batch);
     late constant text := format(
         'select %2$s from unnest(%3$L::xid8[]) as late_xid cross join lateral (select * from %1$s '
-        'where (xid, id) > (late_xid, %4$s::bigint) and (xid, id) < (late_xid, %5$s::bigint) %6$s order by xid, id limit %7$s) as e '
+        'where (xid, id) > (late_xid, %4$s::bigint) and (xid, id) < (late_xid, %5$s::bigint) and id > %4$s %6$s order by xid, id limit %7$s) as e '
         'order by e.id limit %7$s',
         outbox.relation, columns, w.late, after_id, least(w.first_id, 1 + nullif(read_upto, everything), everything), of_tenant, batch);
 begin

@@ -77,6 +77,7 @@ extern "C" {
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
 #include "utils/varlena.h"
+#include "utils/xid8.h"
 }
 
 #undef Min

@@ -32,7 +32,12 @@ constexpr const char* nothing_seen = "3:3:";
 
 constexpr const char* window_columns =
     "(w.x)::text, (w.x).era, (w.x).seen, (w.x).sight, (w.x).late, (w.x).window_number, (w.x).first_id, "
-    "(w.x).last_id";
+    "(w.x).last_id, (w.x).start_id, (w.x).late_id";
+constexpr int window_width = 10;
+
+// So many ids behind what was read, a floor is worth being taken anew; over the second it is of no use.
+constexpr std::int64_t floor_is_old_after = 256;
+constexpr std::int64_t floor_is_useless_after = 10'000;
 
 // Read window_columns; null when no window is there.
 std::shared_ptr<const Window> read_window_row(const Result& row, int first) {
@@ -46,6 +51,8 @@ std::shared_ptr<const Window> read_window_row(const Result& row, int first) {
     window->number = row.number(0, first + 5);
     if (!row.is_null(0, first + 6)) window->first_id = row.number(0, first + 6);
     if (!row.is_null(0, first + 7)) window->last_id = row.number(0, first + 7);
+    window->start_id = row.number(0, first + 8);
+    window->late_id = row.number(0, first + 9);
     return window;
 }
 
@@ -111,9 +118,12 @@ OutboxSource::OutboxSource(const OutboxOptions& options, PatiencePtr patience, C
     fresh_sql_ = text("fresh_sql");
     era_ = text("era");
     seen_ = text("seen");
+    if (!taken.is_null(0, taken.column("fresh_id")))
+        floor_ = {std::stoll(text("fresh_id")), text("fresh_xid")};
+    late_id_ = std::stoll(text("late_id"));
     window_number_ = std::stoll(text("window_number"));
     after_id_ = std::stoll(text("after_id"));
-    window_ = read_window_row(taken, taken.columns() - 8);
+    window_ = read_window_row(taken, taken.columns() - window_width);
     if (!taken.is_null(0, taken.column("parked_upto"))) parked_upto_ = std::stoll(text("parked_upto"));
     doorbell_ = postgres::make_doorbell(options_.conninfo, relation_, options_.owner + " " + options_.group,
                                         pooled_ ? "poll" : options_.wake_up, patience_);
@@ -196,12 +206,38 @@ void OutboxSource::ask() {
     if (!found_nothing_) open_window();
 }
 
+// Where the next window begins, as the statements that open one want it.
+Params OutboxSource::position() const {
+    Params place{group_id_, window_number_ + 1, era_, seen_};
+    if (floor_.id && after_id_ - *floor_.id <= floor_is_useless_after) {
+        place.push_back(*floor_.id);
+        place.push_back(*floor_.xid);
+    } else {
+        place.insert(place.end(), 2, std::nullopt);
+    }
+    place.push_back(late_id_);
+    return place;
+}
+
+// Take a floor for the windows to come, when the one at hand is far behind what was read.
+void OutboxSource::take_floor() {
+    if (taking_floor_ || after_id_ - floor_.id.value_or(-floor_is_old_after) < floor_is_old_after) return;
+    taking_floor_ = true;
+    pipe_.send("select * from baton_internal.note_group_floor($1, $2, $3)",
+               {group_id_, epoch_, window_->sight}, [this, era = era_](const Result& answer) {
+                   taking_floor_ = false;
+                   if (era == era_ && !answer.is_null(0, 0))
+                       floor_ = {answer.number(0, 0), answer.text(0, 1)};
+               });
+    pipe_.sync();
+}
+
 void OutboxSource::open_window() {
     reading_ = Reading::opening;
     // a group that has seen nothing need not search where its window begins, and the function knows that
     if (pooled_ || seen_ == nothing_seen) return open_by_function();
-    pipe_.send_prepared("open", {group_id_, window_number_ + 1, era_, seen_}, [this](const Result& answer) {
-        if (answer.boolean(0, 9)) return open_by_function();
+    pipe_.send_prepared("open", position(), [this](const Result& answer) {
+        if (answer.boolean(0, window_width + 1)) return open_by_function();
         reading_ = Reading::nothing;
         take_window(answer);
     });
@@ -210,8 +246,8 @@ void OutboxSource::open_window() {
 
 void OutboxSource::open_by_function() {
     pipe_.send(windows_of("select o.opened, o.flushed, false as unsure from "
-                          "baton_internal.open_group_window($1, $2, $3, $4) o"),
-               {group_id_, window_number_ + 1, era_, seen_}, [this](const Result& answer) {
+                          "baton_internal.open_group_window($1, $2, $3, $4, $5, $6, $7) o"),
+               position(), [this](const Result& answer) {
                    reading_ = Reading::nothing;
                    take_window(answer);
                });
@@ -225,8 +261,8 @@ void OutboxSource::take_window(const Result& answer) {
         return;
     }
     window_number_ = window_->number;
-    after_id_ = 0;
-    held_back_ = !answer.boolean(0, 8);
+    after_id_ = window_->start_id - 1;
+    held_back_ = !answer.boolean(0, window_width);
     if (held_back_) flush_log();
     ask();
 }
@@ -288,9 +324,12 @@ void OutboxSource::take_rows(Result answer, bool late, int limit) {
     batch->after_id = after_id_;
     batch->window_done = exhausted && (!late || !window_->first_id);
     adapt_limit(*batch, limit);
+    if (!batch->events.empty()) take_floor();
     if (batch->window_done) {
+        if (era_ != window_->era) floor_ = {};
         era_ = window_->era;
         seen_ = window_->sight;
+        late_id_ = window_->late_id;
         window_.reset();
         found_nothing_ = false;
     }

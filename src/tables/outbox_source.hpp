@@ -50,6 +50,8 @@ class OutboxSource final : public TableFeed {
                  const postgres::Result& taken);
 
     void ask();  // start the next read, when there is something to ask for
+    postgres::Params position() const;
+    void take_floor();
     void open_window();
     void open_by_function();
     void read_window();
@@ -86,6 +88,9 @@ class OutboxSource final : public TableFeed {
 
     // where reading stands
     std::string era_, seen_;
+    Floor floor_;
+    bool taking_floor_ = false;
+    std::int64_t late_id_ = 0;
     WindowPtr window_;
     bool held_back_ = false;  // the window's commits may not be where they must be before its events leave
     std::int64_t window_number_ = 0;

@@ -1,6 +1,6 @@
 // Every committed event reaches every group, none that was rolled back does, keys keep their order: under
-// writers of every kind, with members that crash. And the proof that this test would notice: two known wrong
-// forms of the window query.
+// writers of every kind, with members that crash. And the proof that this test would notice: four wrong
+// forms of finding the next window.
 
 #include <gtest/gtest.h>
 
@@ -33,6 +33,11 @@ void mutate(const std::string& url, const std::string& function, const std::stri
     ASSERT_NE(at, std::string::npos) << "the function no longer reads as this mutation expects";
     source.replace(at, from.size(), to);
     db.exec(source);
+}
+
+// Let readers raise the mark at every poll, not only now and then.
+void raise_the_mark_always(const std::string& url) {
+    mutate(url, "raise_mark", "+ 16", "+ 1");
 }
 
 std::size_t lost_by_one_member(const std::string& url) {
@@ -75,6 +80,13 @@ TEST_P(OutboxProperty, every_committed_event_reaches_every_group_once_and_in_key
             EXPECT_EQ(verdict.out_of_order, 0u) << verdict.examples;
         }
     }
+}
+
+TEST_P(OutboxProperty, nothing_is_lost_when_the_mark_is_raised_at_every_poll) {
+    const auto url = database_with_outbox(GetParam());
+    raise_the_mark_always(url);
+    EXPECT_EQ(lost_by_one_member(url), 0u);
+    EXPECT_NE(Connection(url).value("select count(*) from baton_internal.stray_events"), "0");
 }
 
 TEST_P(OutboxProperty, nothing_is_lost_and_keys_keep_their_order_when_members_crash_and_fail) {
@@ -128,7 +140,7 @@ TEST(OutboxMutation, the_sequence_as_lower_bound_loses_events) {
            "value); end;");
     mutate(url, "open_window", "    if w.first_id is null and w.late = '{}' then",
            "    w.first_id := greatest(w.first_id, (select max(value) + 1 from public.noted n where n.sight "
-           "= seen::text));\n"
+           "= at.seen::text));\n"
            "    if w.first_id is null and w.late = '{}' then");
     EXPECT_GT(lost_by_one_member(url), 0u);
 }
@@ -139,19 +151,42 @@ TEST(OutboxMutation, the_pollers_own_transaction_id_as_bound_loses_events) {
     const auto url = database_with_outbox(Form::extension);
     Connection(url).exec("create table noted (sight text, value bigint, own xid8)");
     mutate(url, "open_window", "        w.sight := baton_internal.current_sight();",
-           "        declare value bigint; begin if window_number > 0 then perform pg_sleep(0.02); execute "
+           "        declare value bigint; begin if at.window_number > 0 then perform pg_sleep(0.02); execute "
            "format('select last_value from %s', pg_get_serial_sequence(outbox.relation::text, 'id')) into "
            "value; end if; "
-           "w.sight := baton_internal.current_sight(); if window_number > 0 then insert into public.noted "
+           "w.sight := baton_internal.current_sight(); if at.window_number > 0 then insert into public.noted "
            "values "
            "(w.sight::text, value, pg_current_xact_id()); end if; end;");
     mutate(url, "open_window", "    if w.first_id is null and w.late = '{}' then",
            "    if w.first_id is not null then declare bound public.noted; below bigint; begin select * into "
-           "bound from public.noted n where n.sight = seen::text; "
+           "bound from public.noted n where n.sight = at.seen::text; "
            "if found then execute format('select min(id) from %s where xid >= $1 and xid < $2 and "
-           "pg_visible_in_snapshot(xid, $3)', outbox.relation) into below using pg_snapshot_xmax(seen), "
+           "pg_visible_in_snapshot(xid, $3)', outbox.relation) into below using pg_snapshot_xmax(at.seen), "
            "bound.own, w.sight; "
            "w.first_id := greatest(w.first_id, least(bound.value + 1, below)); end if; end; end if;\n"
            "    if w.first_id is null and w.late = '{}' then");
+    EXPECT_GT(lost_by_one_member(url), 0u);
+}
+
+// Wrong form 3: a floor at the mark that the same transaction has raised, which drew its id before. A
+// transaction that began between has a higher id, and has compared its events with the mark as it was.
+TEST(OutboxMutation, a_floor_at_a_mark_that_was_raised_after_the_xid_was_drawn_loses_events) {
+    const auto url = database_with_outbox(Form::extension);
+    mutate(url, "take_floor",
+           "        id := pg_sequence_last_value(baton_internal.floor_sequence(outbox_id));\n"
+           "        xid := pg_current_xact_id();",
+           "        xid := pg_current_xact_id(); perform pg_sleep(0.02);\n"
+           "        id := setval(baton_internal.floor_sequence(outbox_id), (select "
+           "baton_internal.next_id(o.relation) - 1 "
+           "from baton.outboxes o where o.outbox_id = take_floor.outbox_id));");
+    EXPECT_GT(lost_by_one_member(url), 0u);
+}
+
+// Wrong form 4: nobody writes down events that are not above the mark.
+TEST(OutboxMutation, a_door_that_lists_no_strays_loses_events) {
+    const auto url = database_with_outbox(Form::extension);
+    raise_the_mark_always(url);
+    mutate(url, "check_event_id", "elsif (id > pg_sequence_last_value(mark)) is not true then",
+           "elsif false then");
     EXPECT_GT(lost_by_one_member(url), 0u);
 }

@@ -128,12 +128,35 @@ void Workload::long_transaction(std::chrono::steady_clock::time_point until) {
     tx.commit();
 }
 
+// Draw an id, wait, and publish under that id in a transaction that begins only then.
+void Workload::publish_under_an_old_id(Connection& db, const std::string& key,
+                                       std::chrono::milliseconds age) {
+    const auto id = db.value("select nextval(pg_get_serial_sequence($1, 'id'))", {outbox_});
+    std::this_thread::sleep_for(age);
+    try {
+        db.query(
+            "with booked as (insert into ledger values (nextval('event_numbers'), $2) returning *) insert "
+            "into " +
+                outbox_ +
+                " (id, event_type, partition_key, payload) overriding system value select $1, 'test', key, "
+                "jsonb_build_object('number', number, 'version', 1) from booked",
+            {id, key});
+    } catch (const SqlError& error) {
+        if (error.sqlstate() != "23514") throw;  // retention has taken the id's partition away meanwhile
+    }
+}
+
 void Workload::writer(int number, std::chrono::steady_clock::time_point until) {
     Connection db(url_);
     unsigned seed = static_cast<unsigned>(number) * 7919 + 1;
     for (int n = 0; std::chrono::steady_clock::now() < until; ++n) {
         const int kind = dice(seed, 100);
         try {
+            if (kind >= 90) {  // long before its transaction begins
+                publish_under_an_old_id(db, "old" + std::to_string(number) + "_" + std::to_string(n),
+                                        std::chrono::milliseconds(dice(seed, 60)));
+                continue;
+            }
             Transaction tx(db);
             db.exec(publish_sql(outbox_, dice(seed, keys), 1 + dice(seed, 3)));
             if (kind < 12) {  // slow

@@ -99,6 +99,7 @@ class Workload {
 
   private:
     void writer(int number, std::chrono::steady_clock::time_point until);
+    void publish_under_an_old_id(Connection& db, const std::string& key, std::chrono::milliseconds age);
     void long_transaction(std::chrono::steady_clock::time_point until);
     void member(Member member, Journal& account);
     bool handle_batch(Connection& db, const Member& member, const std::string& name, Journal& account,

@@ -1,0 +1,104 @@
+-- Floors: what a position knows of the ids that are still to come, so that the next window is found without reading the backlog.
+--
+-- A floor is an id and a transaction id: every transaction from `xid` on has only events above `id`. The log's own sequence would not do
+-- for that: ids may be drawn before a transaction has its own id, be made up, be handed out in advance, or come again when somebody moves
+-- the sequence back. So the door sees to it (docs/adr/0009-floors.md):
+--
+--   1. Each outbox has one number, its mark: a sequence of its own, baton_internal.floor_N, that only goes up, for everybody at once.
+--   2. A reader reads the mark, then draws its transaction id, and has a floor.
+--   3. Every event is compared with the mark after its transaction has its id (check_event_id() in sql/outbox_accept.sql). One that is not
+--      above the mark is a stray, and written down in baton_internal.stray_events by the same transaction.
+--
+-- A transaction from the floor's xid on got its id after the mark was read. So the mark that its events are compared with is not lower, and
+-- each of them is above the floor or a stray. Whoever looks for the next window looks at the floor and at the strays.
+
+-- The sequence that holds an outbox's mark.
+create function baton_internal.floor_sequence(outbox_id int)
+returns regclass
+language sql stable
+as $$ select to_regclass(format('baton_internal.floor_%s', outbox_id)) $$;
+comment on function baton_internal.floor_sequence(int) is 'the sequence that holds the mark of an outbox';
+
+-- Raise an outbox's mark to the last id that was handed out, unless it is there, about. Nobody waits for that: whoever finds somebody else at
+-- it leaves it to them. The lock keeps a slower one from putting a lower mark over a higher.
+create function baton_internal.raise_mark(outbox baton.outboxes)
+returns void
+language plpgsql
+as $$
+declare
+    mark constant regclass := baton_internal.floor_sequence(outbox.outbox_id);
+    last_id constant bigint := pg_sequence_last_value(pg_get_serial_sequence(outbox.relation::text, 'id')::regclass);
+    key constant bigint := hashtextextended('baton mark', mark::oid::bigint);
+    locked boolean := false;
+begin
+    if (last_id >= pg_sequence_last_value(mark) + 16) is not true then
+        return;
+    end if;
+    begin
+        locked := pg_try_advisory_lock(key);
+        if locked then
+            perform setval(mark, greatest(last_id, pg_sequence_last_value(mark)));
+            locked := not pg_advisory_unlock(key);
+        end if;
+    exception when query_canceled or others then
+        if locked then
+            perform pg_advisory_unlock(key);
+        end if;
+        raise;
+    end;
+end
+$$;
+comment on function baton_internal.raise_mark(baton.outboxes) is 'raises the mark of an outbox to where its sequence is';
+
+-- Take a floor: read the mark, then draw the transaction id. Nulls when the transaction has its id already: the mark may have been
+-- raised since, over ids of transactions that came between.
+create function baton_internal.take_floor(outbox_id int, out id bigint, out xid xid8)
+returns record
+language plpgsql volatile
+as $$
+begin
+    if pg_current_xact_id_if_assigned() is null then
+        id := pg_sequence_last_value(baton_internal.floor_sequence(outbox_id));
+        xid := pg_current_xact_id();
+    end if;
+end
+$$;
+comment on function baton_internal.take_floor(int) is 'every transaction from xid on has only events above id, apart from strays';
+
+-- The lowest id among the strays that `sight` shows and `seen` does not, from an id on.
+create function baton_internal.first_stray(outbox_id int, seen pg_snapshot, sight pg_snapshot, first_id bigint)
+returns bigint
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return (select min(s.id) from baton_internal.stray_events s
+             where s.outbox_id = first_stray.outbox_id and s.xid >= pg_snapshot_xmin(seen) and s.id >= first_stray.first_id
+               and pg_visible_in_snapshot(s.xid, sight) and not pg_visible_in_snapshot(s.xid, seen));
+end
+$$;
+comment on function baton_internal.first_stray(int, pg_snapshot, pg_snapshot, bigint) is 'lowest id among the strays between two snapshots';
+
+-- Whether a position's floor helps to find the window behind `seen`: few transactions lie between, and few events that were seen.
+create function baton_internal.is_near(at baton_internal.group_positions, seen pg_snapshot)
+returns boolean
+language sql immutable
+as $$
+    select coalesce(at.fresh_xid::text::numeric - pg_snapshot_xmax(seen)::text::numeric <= 1000 and at.after_id - at.fresh_id <= 10000, false)
+$$;
+comment on function baton_internal.is_near(baton_internal.group_positions, pg_snapshot) is 'whether a floor is worth being used behind a snapshot';
+
+-- Keep a floor with a position, if it is better than the one that is there. `sight` is what the position will have seen next.
+create function baton_internal.keep_floor(at baton_internal.group_positions, id bigint, xid xid8, sight pg_snapshot)
+returns baton_internal.group_positions
+language plpgsql immutable
+as $$
+begin
+    if id > coalesce(at.fresh_id, -1) and xid::text::numeric - pg_snapshot_xmax(sight)::text::numeric <= 1000 then
+        at.fresh_id := id;
+        at.fresh_xid := xid;
+    end if;
+    return at;
+end
+$$;
+comment on function baton_internal.keep_floor(baton_internal.group_positions, bigint, xid8, pg_snapshot) is 'a position with a better floor';
