@@ -11,6 +11,16 @@
 --
 -- A transaction from the floor's xid on got its id after the mark was read. So the mark that its events are compared with is not lower, and
 -- each of them is above the floor or a stray. Whoever looks for the next window looks at the floor and at the strays.
+--
+-- What must stay true, or an event is skipped:
+--
+--   mark      never goes down, not even in a crash that leaves a floor which was taken from it.
+--   floor     (fresh_id, fresh_xid of a position, or in a relay's memory) is of this history: the mark had reached fresh_id before fresh_xid was
+--             drawn here. It is true of the log, not of the group; in an era that is over nobody uses one.
+--   late_id   belongs to `seen`: what `seen` does not show is above it or a stray. It goes up when the floor's xid is at or below the oldest
+--             transaction that a window's snapshot saw running, and goes back to 0 whenever `seen` goes back.
+--   stray     is listed as long as its event is there: by the event's own transaction, until the partition goes or the era ends.
+--   first_id  of a window is at or below every event of a transaction that began after `seen` and is in `sight`; start_id at or below all.
 
 -- The sequence that holds an outbox's mark.
 create function baton_internal.floor_sequence(outbox_id int)
@@ -20,7 +30,7 @@ as $$ select to_regclass(format('baton_internal.floor_%s', outbox_id)) $$;
 comment on function baton_internal.floor_sequence(int) is 'the sequence that holds the mark of an outbox';
 
 -- Raise an outbox's mark to the last id that was handed out, unless it is there, about. Nobody waits for that: whoever finds somebody else at
--- it leaves it to them. The lock keeps a slower one from putting a lower mark over a higher.
+-- it leaves it to them.
 create function baton_internal.raise_mark(outbox baton.outboxes)
 returns void
 language plpgsql
@@ -28,27 +38,41 @@ as $$
 declare
     mark constant regclass := baton_internal.floor_sequence(outbox.outbox_id);
     last_id constant bigint := pg_sequence_last_value(pg_get_serial_sequence(outbox.relation::text, 'id')::regclass);
-    key constant bigint := hashtextextended('baton mark', mark::oid::bigint);
-    locked boolean := false;
 begin
-    if (last_id >= pg_sequence_last_value(mark) + 16) is not true then
-        return;
+    if last_id >= coalesce(pg_sequence_last_value(mark), 0) + 16 then
+        perform baton_internal.set_mark(mark, last_id, false);
     end if;
-    begin
-        locked := pg_try_advisory_lock(key);
-        if locked then
-            perform setval(mark, greatest(last_id, pg_sequence_last_value(mark)));
-            locked := not pg_advisory_unlock(key);
-        end if;
-    exception when query_canceled or others then
-        if locked then
-            perform pg_advisory_unlock(key);
-        end if;
-        raise;
-    end;
 end
 $$;
 comment on function baton_internal.raise_mark(baton.outboxes) is 'raises the mark of an outbox to where its sequence is';
+
+-- Raise a mark to an id. The lock keeps a slower one from putting a lower mark over a higher.
+create function baton_internal.set_mark(mark regclass, id bigint, wait boolean)
+returns void
+language plpgsql
+as $$
+declare
+    key constant bigint := hashtextextended('baton mark', mark::oid::bigint);
+    locked boolean := false;
+begin
+    if wait then
+        perform pg_advisory_lock(key);
+        locked := true;
+    else
+        locked := pg_try_advisory_lock(key);
+    end if;
+    if locked then
+        perform setval(mark, greatest(id, pg_sequence_last_value(mark)));
+        locked := not pg_advisory_unlock(key);
+    end if;
+exception when query_canceled or others then
+    if locked then
+        perform pg_advisory_unlock(key);
+    end if;
+    raise;
+end
+$$;
+comment on function baton_internal.set_mark(regclass, bigint, boolean) is 'raises a mark, which never goes down';
 
 -- Take a floor: read the mark, then draw the transaction id. Nulls when the transaction has its id already: the mark may have been
 -- raised since, over ids of transactions that came between.
@@ -68,8 +92,7 @@ comment on function baton_internal.take_floor(int) is 'every transaction from xi
 -- The lowest id among the strays that `sight` shows and `seen` does not, from an id on.
 create function baton_internal.first_stray(outbox_id int, seen pg_snapshot, sight pg_snapshot, first_id bigint)
 returns bigint
-language plpgsql stable security definer
-set search_path = pg_catalog, pg_temp
+language plpgsql stable
 as $$
 begin
     return (select min(s.id) from baton_internal.stray_events s
@@ -78,6 +101,23 @@ begin
 end
 $$;
 comment on function baton_internal.first_stray(int, pg_snapshot, pg_snapshot, bigint) is 'lowest id among the strays between two snapshots';
+
+-- What a group that begins at `seen` knows of ids, by a floor that its transaction took; nothing when the mark was far behind.
+create function baton_internal.first_floor(outbox baton.outboxes, id bigint, xid xid8, seen pg_snapshot,
+                                           out fresh_id bigint, out fresh_xid xid8, out late_id bigint)
+returns record
+language plpgsql volatile
+as $$
+begin
+    late_id := 0;
+    if pg_sequence_last_value(pg_get_serial_sequence(outbox.relation::text, 'id')::regclass) - id <= 10000 then
+        fresh_id := id;
+        fresh_xid := xid;
+        late_id := case when xid <= pg_snapshot_xmin(seen) then id else 0 end;
+    end if;
+end
+$$;
+comment on function baton_internal.first_floor(baton.outboxes, bigint, xid8, pg_snapshot) is 'what a group knows of ids where it begins';
 
 -- Whether a position's floor helps to find the window behind `seen`: few transactions lie between, and few events that were seen.
 create function baton_internal.is_near(at baton_internal.group_positions, seen pg_snapshot)

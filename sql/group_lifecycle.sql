@@ -61,7 +61,6 @@ declare
     existing baton.consumer_groups;
     new_id int;
     ground constant record := baton_internal.take_floor(outbox.outbox_id);
-    head constant bigint := pg_sequence_last_value(pg_get_serial_sequence(relation::text, 'id')::regclass);
 begin
     perform baton_internal.raise_mark(outbox);
     perform baton_internal.check_group_options(options);
@@ -98,11 +97,12 @@ begin
         end if;
         return existing.group_id;
     end if;
-    insert into baton_internal.group_positions (group_id, fresh_id, fresh_xid, era, seen)
-    select new_id, case when head - ground.id <= 10000 then ground.id end, case when head - ground.id <= 10000 then ground.xid end,
-           case wanted.auto_offset_reset when 'latest' then max(e.era) else min(e.era) end,
-           case wanted.auto_offset_reset when 'latest' then baton_internal.current_sight() else '3:3:'::pg_snapshot end
-      from baton_internal.outbox_eras e where e.outbox_id = outbox.outbox_id;
+    insert into baton_internal.group_positions (group_id, era, seen, fresh_id, fresh_xid, late_id)
+    select new_id, start.era, start.seen, known.fresh_id, known.fresh_xid, known.late_id
+      from (select case wanted.auto_offset_reset when 'latest' then max(e.era) else min(e.era) end as era,
+                   case wanted.auto_offset_reset when 'latest' then baton_internal.current_sight() else '3:3:'::pg_snapshot end as seen
+              from baton_internal.outbox_eras e where e.outbox_id = outbox.outbox_id) start
+     cross join lateral baton_internal.first_floor(outbox, ground.id, ground.xid, start.seen) known;
     return new_id;
 end
 $$;

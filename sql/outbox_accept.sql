@@ -106,6 +106,20 @@ end
 $$;
 comment on function baton_internal.claim_idempotency_key(int, text, text, bigint) is 'notes an idempotency key; false when it was used before';
 
+-- Whether an id lies in an era that is over: groups that are through with the era would not see the event. While a log is being restored
+-- nobody can say.
+create function baton_internal.is_of_past_era(outbox_id int, log regclass, id bigint)
+returns boolean
+language plpgsql stable
+as $$
+begin
+    return exists (select from baton_internal.outbox_eras e where e.outbox_id = is_of_past_era.outbox_id and e.last_id >= is_of_past_era.id)
+       and exists (select from baton_internal.outbox_eras e where e.outbox_id = is_of_past_era.outbox_id and e.last_id is null
+                      and e.relation_id = log::oid and e.system_identifier = baton_internal.system_identifier());
+end
+$$;
+comment on function baton_internal.is_of_past_era(int, regclass, bigint) is 'whether an id lies in an era that is over';
+
 -- Refuse an id that the log's sequence has not handed out: publishers would come upon the id later, and fail for no fault of their own.
 -- An id from the past is taken, and delivered as any other: one that is not above the mark is written down (sql/floors.sql). The mark is read
 -- after the transaction has its id, which the event carries. Of what a restore loads only the transaction is judged, see
@@ -127,6 +141,10 @@ begin
         raise exception 'event id % was not handed out: the last id of outbox % is %', id, log, last_id
             using errcode = 'generated_always', hint = 'leave id out, the outbox numbers its events';
     elsif (id > pg_sequence_last_value(mark)) is not true then
+        if baton_internal.is_of_past_era(outbox_id, log, id) then
+            raise exception 'event id % is of a time before outbox % was restored', id, log
+                using errcode = 'generated_always', hint = 'leave id out, the outbox numbers its events';
+        end if;
         insert into baton_internal.stray_events (outbox_id, xid, id) values (check_event_id.outbox_id, check_event_id.xid, check_event_id.id)
         on conflict on constraint stray_events_pkey do nothing;
     end if;

@@ -244,7 +244,7 @@ $$;
 comment on function baton_internal.check_tenant(boolean, text) is 'raises insufficient_privilege across tenants';
 
 select baton_internal.declare_privileges('select', '{baton_operator,baton_viewer,baton_relay}',
-                                '{outboxes,outbox_partitions,outbox_eras}');
+                                '{outboxes,outbox_partitions,outbox_eras,stray_events}');
 -- The trail keeps what was discarded or edited, of every tenant.
 select baton_internal.declare_privileges('select', '{baton_operator}', '{audit_trail}');
 select baton_internal.declare_privileges('execute', '{baton_producer,baton_consumer,baton_relay,baton_operator,baton_viewer}',

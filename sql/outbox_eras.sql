@@ -25,7 +25,8 @@ as $$
 begin
     return not exists (
         select from unnest(array[is_complete.relation, 'baton_internal.outbox_eras', 'baton_internal.outbox_partitions', 'baton.consumer_groups',
-                                 'baton_internal.group_positions', 'baton_internal.windows', 'baton_internal.pieces', 'baton_internal.parked']::regclass[]) r
+                                 'baton_internal.group_positions', 'baton_internal.windows', 'baton_internal.pieces', 'baton_internal.parked',
+                                 'baton_internal.stray_events']::regclass[]) r
          where not exists (select from pg_catalog.pg_index i where i.indrelid = r and i.indisprimary and i.indisvalid));
 end
 $$;
@@ -119,7 +120,9 @@ begin
     update baton_internal.outbox_eras e set last_id = coalesce(last_restored, 0)
      where e.outbox_id = found_era.outbox_id and e.era = found_era.era;
     perform baton_internal.begin_era(found_era.outbox_id, found_era.era + 1, relation);
-    delete from baton_internal.stray_events s where s.outbox_id = found_era.outbox_id and s.id <= last_restored;  -- no floor is used in an era that is over
+    -- no floor is used in an era that is over, and check_event_id() takes none of its ids any more
+    delete from baton_internal.stray_events s where s.outbox_id = found_era.outbox_id and s.id <= last_restored;
+    perform baton_internal.set_mark(m, last_restored, true) from baton_internal.floor_sequence(found_era.outbox_id) m where m is not null;
     -- what came with the restore is on disk when this server's log is, whatever the old one's had come to
     update baton_internal.windows w set flushed_at = pg_current_wal_insert_lsn()
       from baton.consumer_groups g where g.group_id = w.group_id and g.outbox_id = found_era.outbox_id;

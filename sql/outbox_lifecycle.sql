@@ -129,6 +129,8 @@ begin
     execute format('create sequence baton_internal.floor_%1$s minvalue 0 start 0', outbox.outbox_id);
     execute format('comment on sequence baton_internal.floor_%1$s is %2$L', outbox.outbox_id, 'the mark of an outbox, see baton_internal.stray_events');
     perform setval(baton_internal.floor_sequence(outbox.outbox_id), 0);
+    perform baton_internal.close_to_others('sequence', c.oid::regclass::text, c.relowner, c.relacl)  -- whoever could set it back could hide events
+       from pg_catalog.pg_class c where c.oid = baton_internal.floor_sequence(outbox.outbox_id);
     perform baton_internal.begin_era(outbox.outbox_id, 1, outbox.relation);
     -- before the partitions, which take over that it fires always
     execute format('create trigger baton_origin before insert on %s for each row when (new.xid <> pg_current_xact_id())

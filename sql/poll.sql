@@ -206,9 +206,9 @@ begin
     end if;
     if at::text <> stored::text then
         perform baton_internal.close_poll(at);
+        perform baton_internal.raise_mark(outbox);
     end if;
     if gave > 0 then
-        perform baton_internal.raise_mark(outbox);
         begin
             return query select * from baton_internal.leased_events(outbox, g, consumer_id, token);
         exception when data_exception or program_limit_exceeded or internal_error then

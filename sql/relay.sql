@@ -77,45 +77,41 @@ comment on function baton_internal.window_columns(text) is 'select list of an ev
 
 -- The statement with which a relay opens the next window of the current era, prepared once: $1 group, $2 window number, $3 era, $4 seen, and what
 -- the position knows of ids: $5 fresh_id, $6 fresh_xid, $7 late_id. It does what baton_internal.open_window() does, under one snapshot: its own.
--- `unsure` says that this was not the place to ask: ask baton_internal.open_group_window().
+-- `unsure` says that this was not the place to ask: ask baton_internal.open_group_window(). So with strays, and in the first window of an era.
+-- Ids are compared with $7 itself: by a parameter the server leaves out old partitions before it looks into any.
 create function baton_internal.open_statement(outbox baton.outboxes)
 returns text
 language sql stable
 as $$
     select format($sql$
-        with era as materialized (
-            select coalesce(max(e.last_id), 0) + 1 as first_id from baton_internal.outbox_eras e where e.outbox_id = %2$s and e.era < $3
-        ), now as materialized (
+        with now as materialized (
             select pg_current_snapshot() as sight, pg_current_wal_insert_lsn() as lsn, pg_snapshot_xmax($4)::text::bigint as from_xid,
-                   baton_internal.first_stray(%2$s, $4, pg_current_snapshot(), (select first_id from era)) as stray,
                    pg_current_xact_id_if_assigned() is not null or $6::xid8 is null or $6::text::bigint - pg_snapshot_xmax($4)::text::bigint > 1000
-                   or exists (select from baton_internal.outbox_eras e where e.outbox_id = %2$s and e.era > $3) as unsure
-        ), known as materialized (
-            select least(greatest(era.first_id, $7::bigint + 1), stray) as low, least($5::bigint + 1, stray) as floor from now, era
+                   or exists (select from baton_internal.outbox_eras e where e.outbox_id = %2$s and (e.era > $3 or e.era < $3 and e.last_id > $7::bigint))
+                   or exists (select from baton_internal.stray_events s where s.outbox_id = %2$s and s.xid >= pg_snapshot_xmin($4)
+                                 and not pg_visible_in_snapshot(s.xid, $4)) as unsure
         ), bound as materialized (
-            select least((select greatest(low, floor) from known), min(one.id)) as first_id
-              from generate_series((select from_xid from now), (select least($6::text::bigint, from_xid + 1000) - 1 from now)) x
-             cross join lateral (select t.id from %1$s t where (t.xid, t.id) >= (x::text::xid8, (select low from known))
-                                    and (t.xid, t.id) < (x::text::xid8, 9223372036854775807) and t.id >= (select low from known)
-                                  order by t.xid, t.id limit 1) one
+            select least(greatest($5::bigint, $7) + 1, min(one.id)) as first_id
+              from generate_series((select from_xid from now), (select case when unsure then from_xid else $6::text::bigint end - 1 from now)) x
+             cross join lateral (select t.id from %1$s t where (t.xid, t.id) > (x::text::xid8, $7) and (t.xid, t.id) < (x::text::xid8, 9223372036854775807)
+                                    and t.id > $7 order by t.xid, t.id limit 1) one
              where pg_visible_in_snapshot(x::text::xid8, (select sight from now))
         ), fresh as materialized (
             select case when exists (
-                       select from baton_internal.ended_xids($4, (select sight from now)) r
+                       select from now n cross join lateral baton_internal.ended_xids($4, n.sight) r
                         cross join lateral (select from %1$s t where (t.xid, t.id) > (r.after_xid, 9223372036854775807) and (t.xid, t.id) < (r.before_xid, 0)
-                                               and t.id >= (select first_id from bound) order by t.xid, t.id limit 1) one)
+                                               and t.id > $7 order by t.xid, t.id limit 1) one)
                    then (select first_id from bound) end as first_id
         ), late as materialized (
             select coalesce(array_agg(r.xid), '{}') as xids, min(one.id) as first_id
               from (select x from pg_snapshot_xip($4) x where pg_visible_in_snapshot(x, (select sight from now)) offset 0) r (xid)
-             cross join lateral (select t.id from %1$s t where (t.xid, t.id) >= (r.xid, (select low from known))
+             cross join lateral (select t.id from %1$s t where (t.xid, t.id) > (r.xid, $7)
                                     and (t.xid, t.id) < (r.xid, coalesce((select first_id from fresh), 9223372036854775807))
-                                    and t.id >= (select low from known)
-                                  order by t.xid, t.id limit 1) one
+                                    and t.id > $7 order by t.xid, t.id limit 1) one
         )
         select case when not n.unsure and (f.first_id is not null or l.xids <> '{}')
                     then ($1::int, $2::bigint, $3::int, $4::pg_snapshot, n.sight, n.lsn, l.xids, f.first_id, null, least(f.first_id, l.first_id),
-                          greatest((select first_id - 1 from era), $7, case when $6 <= pg_snapshot_xmin(n.sight) then $5 end))::baton_internal.windows
+                          greatest($7, case when $6 <= pg_snapshot_xmin(n.sight) then $5 end))::baton_internal.windows
                end as opened,
                pg_current_wal_flush_lsn() >= n.lsn
                and not exists (select from baton.settings s where s.name = 'outbox_publish_after_standbys' and s.value <> '0') as flushed, n.unsure
@@ -378,8 +374,9 @@ $$;
 comment on function baton_internal.open_group_window(int, bigint, int, pg_snapshot, bigint, xid8, bigint) is 'the next window of a group for its relay';
 
 -- Take a floor for the relay's next windows, keep it with the position, and raise the mark for the one after. `sight` is what the relay works
--- through. Returns the position's floor.
-create function baton_internal.note_group_floor(group_id int, epoch bigint, sight pg_snapshot, out fresh_id bigint, out fresh_xid xid8)
+-- through. Returns the position's floor. `durable` is for a relay whose connection may outlive a crash, behind a pooler: a floor in its memory
+-- must not be one that the crash took back.
+create function baton_internal.note_group_floor(group_id int, epoch bigint, sight pg_snapshot, durable boolean, out fresh_id bigint, out fresh_xid xid8)
 returns record
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -389,20 +386,24 @@ declare
     ground record;
     at baton_internal.group_positions;
 begin
-    perform set_config('synchronous_commit', 'off', true);
+    perform set_config('synchronous_commit', case when durable then 'local' else 'off' end, true);
     select o.* into outbox from baton.outboxes o join baton.consumer_groups g using (outbox_id)
      where g.group_id = note_group_floor.group_id;
     ground := baton_internal.take_floor(outbox.outbox_id);
-    at := baton_internal.keep_floor(baton_internal.check_owner(group_id, epoch), ground.id, ground.xid, sight);
+    at := baton_internal.check_owner(group_id, epoch);
+    perform baton_internal.raise_mark(outbox);
+    if exists (select from baton_internal.outbox_eras e where e.outbox_id = outbox.outbox_id and e.era > at.era) then
+        return;  -- what is stored is of an era that is over
+    end if;
+    at := baton_internal.keep_floor(at, ground.id, ground.xid, sight);
     if at.fresh_xid = ground.xid then
         perform baton_internal.move_position(at);
     end if;
-    perform baton_internal.raise_mark(outbox);
     fresh_id := at.fresh_id;
     fresh_xid := at.fresh_xid;
 end
 $$;
-comment on function baton_internal.note_group_floor(int, bigint, pg_snapshot) is 'takes a floor for a relay''s next windows';
+comment on function baton_internal.note_group_floor(int, bigint, pg_snapshot, boolean) is 'takes a floor for a relay''s next windows';
 
 -- Write down how far a window is settled. A window is stored only when the relay stops in the middle of it.
 -- The commit is not waited for: a position that is lost in a crash means delivering again.
@@ -577,4 +578,4 @@ comment on function baton_internal.settle_group_parked(int, bigint, bigint[]) is
 select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator}',
     '{prepare_group,fit_group,take_group,renew_group,release_group,open_group_window,checkpoint_group,set_aside,park_group_events,
       lease_group_parked,settle_group_parked,give_back_parked,parked_statement,relay_columns,read_statement,open_statement,ended_xids,
-      first_stray,note_group_floor}');
+      note_group_floor}');

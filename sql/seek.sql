@@ -13,6 +13,7 @@ declare
     outbox baton.outboxes;
     after_id bigint := new_offset;
     to_end boolean;
+    ground record;               -- a floor, see sql/floors.sql
 begin
     if num_nonnulls(new_offset, to_time, place) > 1 or place not in ('beginning', 'end') or new_offset not between 0 and 9223372036854775806 then
         raise exception 'seek to one place: an offset of 0 or more, a time, ''beginning'' or ''end'''
@@ -25,6 +26,8 @@ begin
     end if;
     to_end := coalesce(place = 'end', num_nonnulls(new_offset, to_time, place) = 0);
     select * into outbox from baton.outboxes o where o.outbox_id = g.outbox_id;
+    ground := baton_internal.take_floor(outbox.outbox_id);
+    perform baton_internal.raise_mark(outbox);
     perform baton_internal.verify_era(outbox.relation);
     execute format('lock table only %s in access share mode', outbox.relation);  -- what the log has now, it has until the end
     perform baton_internal.lock_position(g.group_id);
@@ -45,8 +48,11 @@ begin
     update baton_internal.parked p set lease_token = null, consumer_id = null, leased_until = null where p.group_id = g.group_id;
     if to_end then
         update baton_internal.group_positions p
-           set era = (select max(e.era) from baton_internal.outbox_eras e where e.outbox_id = outbox.outbox_id),
-               seen = baton_internal.current_sight(), window_open = false, fresh_id = null, fresh_xid = null, late_id = 0
+           set (era, seen, fresh_id, fresh_xid, late_id) = (
+                   select (select max(e.era) from baton_internal.outbox_eras e where e.outbox_id = outbox.outbox_id), sight.seen, known.*
+                     from baton_internal.current_sight() sight (seen)
+                    cross join lateral baton_internal.first_floor(outbox, ground.id, ground.xid, sight.seen) known),
+               window_open = false
          where p.group_id = g.group_id;
     else
         perform baton_internal.place_after(outbox, g, after_id);

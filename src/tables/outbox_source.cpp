@@ -37,6 +37,7 @@ constexpr int window_width = 10;
 
 // So many ids behind what was read, a floor is worth being taken anew; over the second it is of no use.
 constexpr std::int64_t floor_is_old_after = 256;
+constexpr int floor_is_old_after_empty_reads = 8;
 constexpr std::int64_t floor_is_useless_after = 10'000;
 
 // Read window_columns; null when no window is there.
@@ -219,12 +220,18 @@ Params OutboxSource::position() const {
     return place;
 }
 
-// Take a floor for the windows to come, when the one at hand is far behind what was read.
-void OutboxSource::take_floor() {
-    if (taking_floor_ || after_id_ - floor_.id.value_or(-floor_is_old_after) < floor_is_old_after) return;
+// Take a floor for the windows to come, when the one at hand is far behind what was read. A tenant's group
+// that finds nothing of its own cannot tell how far others have come.
+void OutboxSource::take_floor(bool found_events) {
+    empty_reads_ = found_events ? 0 : empty_reads_ + 1;
+    const bool is_old = after_id_ - floor_.id.value_or(-floor_is_old_after) >= floor_is_old_after ||
+                        empty_reads_ >= floor_is_old_after_empty_reads;
+    if (taking_floor_ || !is_old) return;
     taking_floor_ = true;
-    pipe_.send("select * from baton_internal.note_group_floor($1, $2, $3)",
-               {group_id_, epoch_, window_->sight}, [this, era = era_](const Result& answer) {
+    empty_reads_ = 0;
+    pipe_.send("select * from baton_internal.note_group_floor($1, $2, $3, $4)",
+               {group_id_, epoch_, window_->sight, pooled_},
+               [this, era = era_](const Result& answer) {
                    taking_floor_ = false;
                    if (era == era_ && !answer.is_null(0, 0))
                        floor_ = {answer.number(0, 0), answer.text(0, 1)};
@@ -324,7 +331,7 @@ void OutboxSource::take_rows(Result answer, bool late, int limit) {
     batch->after_id = after_id_;
     batch->window_done = exhausted && (!late || !window_->first_id);
     adapt_limit(*batch, limit);
-    if (!batch->events.empty()) take_floor();
+    take_floor(rows > 0);
     if (batch->window_done) {
         if (era_ != window_->era) floor_ = {};
         era_ = window_->era;

@@ -51,7 +51,7 @@ class OutboxSource final : public TableFeed {
 
     void ask();  // start the next read, when there is something to ask for
     postgres::Params position() const;
-    void take_floor();
+    void take_floor(bool found_events);
     void open_window();
     void open_by_function();
     void read_window();
@@ -90,6 +90,7 @@ class OutboxSource final : public TableFeed {
     std::string era_, seen_;
     Floor floor_;
     bool taking_floor_ = false;
+    int empty_reads_ = 0;
     std::int64_t late_id_ = 0;
     WindowPtr window_;
     bool held_back_ = false;  // the window's commits may not be where they must be before its events leave
