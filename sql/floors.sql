@@ -21,6 +21,9 @@
 --             transaction that a window's snapshot saw running, and goes back to 0 whenever `seen` goes back.
 --   stray     is listed as long as its event is there: by the event's own transaction, until the partition goes or the era ends.
 --   first_id  of a window is at or below every event of a transaction that began after `seen` and is in `sight`; start_id at or below all.
+--
+-- Who moves what: set_mark() the mark, for raise_mark() and at the end of an era; keep_floor() and first_floor() the floor, which place_after() and
+-- next_era() forget; open_window() finds late_id, after_window() keeps it. Nobody else.
 
 -- The sequence that holds an outbox's mark.
 create function baton_internal.floor_sequence(outbox_id int)

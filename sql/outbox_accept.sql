@@ -165,7 +165,9 @@ declare
     ids constant text := current_setting('baton_session.ids_' || tg_argv[0], true);    -- the sequence and the mark, once this session
     mark constant text := current_setting('baton_session.mark_' || tg_argv[0], true);  -- knows them
 begin
-    if (new.id > pg_sequence_last_value(nullif(mark, '')::oid) and new.id <= pg_sequence_last_value(nullif(ids, '')::oid)) is not true then
+    -- the mark counts once the transaction has its id: an owner may name the id in advance
+    if (new.xid = pg_current_xact_id_if_assigned() and new.id > pg_sequence_last_value(nullif(mark, '')::oid)
+        and new.id <= pg_sequence_last_value(nullif(ids, '')::oid)) is not true then
         perform baton_internal.check_event_id(tg_argv[0]::int, new.xid, new.id);
     end if;
     if new.event_type = '' then

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "isolation/outbox_workload.hpp"
 
 using namespace baton;
@@ -40,6 +42,31 @@ void raise_the_mark_always(const std::string& url) {
     mutate(url, "raise_mark", "+ 16", "+ 1");
 }
 
+// Looks, as long as it lives, whether what the groups know of ids is true.
+class FloorWatch {
+  public:
+    explicit FloorWatch(const std::string& url)
+        : watching_([this, url](const std::stop_token& stop) {
+              Connection db(url);
+              while (!stop.stop_requested() && untrue_.empty()) {
+                  untrue_ = untrue_floors(db);
+                  ++looks_;
+                  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+              }
+          }) {}
+    // What was not true; empty when all was, and there was something to see.
+    std::string verdict() {
+        watching_.request_stop();
+        watching_.join();
+        return looks_ < 10 ? "nobody looked" : untrue_;
+    }
+
+  private:
+    std::string untrue_;
+    int looks_ = 0;
+    std::jthread watching_;
+};
+
 std::size_t lost_by_one_member(const std::string& url) {
     Connection(url).exec("select baton.create_consumer_group('g', 'events', 'earliest')");
     Journal account;
@@ -60,6 +87,7 @@ TEST_P(OutboxProperty, every_committed_event_reaches_every_group_once_and_in_key
         "baton.create_consumer_group('crowd', 'events', 'earliest', ordered => false)");
     Journal alone, team, crowd;
     Workload workload(url, "events");
+    FloorWatch floors(url);
     workload.consume({.group = "alone", .number = 1}, alone);
     for (int i = 0; i < 4; ++i)
         workload.consume({.group = "team", .number = 10 + i, .partial_percent = 20}, team);
@@ -67,6 +95,7 @@ TEST_P(OutboxProperty, every_committed_event_reaches_every_group_once_and_in_key
         workload.consume({.group = "crowd", .number = 20 + i, .partial_percent = 20}, crowd);
     workload.write(run_time);
     workload.drain();
+    EXPECT_EQ(floors.verdict(), "");
     const auto committed = workload.committed();
     EXPECT_GT(committed.size(), 1000u);
     for (const auto* account : {&alone, &team, &crowd}) {
@@ -85,7 +114,9 @@ TEST_P(OutboxProperty, every_committed_event_reaches_every_group_once_and_in_key
 TEST_P(OutboxProperty, nothing_is_lost_when_the_mark_is_raised_at_every_poll) {
     const auto url = database_with_outbox(GetParam());
     raise_the_mark_always(url);
+    FloorWatch floors(url);
     EXPECT_EQ(lost_by_one_member(url), 0u);
+    EXPECT_EQ(floors.verdict(), "");
     EXPECT_NE(Connection(url).value("select count(*) from baton_internal.stray_events"), "0");
 }
 

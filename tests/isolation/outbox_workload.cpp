@@ -45,6 +45,35 @@ std::size_t Journal::moment() const {
     return settled_.size();
 }
 
+std::string untrue_floors(Connection& db) {
+    return db.value(R"(
+        with known as (
+            select distinct on (p.group_id) p.*, g.outbox_id,
+                   (select coalesce(max(o.last_id), 0) from baton_internal.outbox_eras o
+                     where o.outbox_id = g.outbox_id) as last_of_past
+              from baton_internal.group_positions p join baton.consumer_groups g using (group_id)
+              join baton_internal.outbox_eras e on e.outbox_id = g.outbox_id and e.era = p.era and e.last_id is null
+             order by p.group_id, p.generation desc),
+        expected as (
+            select e.* from events e
+             where not exists (select from baton_internal.stray_events s where s.xid = e.xid and s.id = e.id)),
+        untrue as (
+            select k.group_id, 'floor' as what, e.id from known k join expected e
+                on e.xid >= k.fresh_xid and e.id <= k.fresh_id and e.id > k.last_of_past
+            union all
+            select k.group_id, 'late_id', e.id from known k join expected e
+                on not pg_visible_in_snapshot(e.xid, k.seen) and e.id <= k.late_id and e.id > k.last_of_past
+            union all
+            select k.group_id, 'start_id', e.id from known k join baton_internal.windows w using (group_id, era)
+              join events e on pg_visible_in_snapshot(e.xid, w.sight) and not pg_visible_in_snapshot(e.xid, w.seen)
+               and e.id < w.start_id and e.id > k.last_of_past and pg_snapshot_xmax(w.seen) <> '3'
+            union all
+            select k.group_id, 'mark', k.fresh_id from known k
+             where k.fresh_id > pg_sequence_last_value(baton_internal.floor_sequence(k.outbox_id)))
+        select coalesce(string_agg(format('group %s: %s, id %s', u.group_id, u.what, u.id), '; '), '')
+          from (select * from untrue order by id limit 10) u)");
+}
+
 std::string GroupReader::poll(int batch) {
     const auto rows =
         db_.query("select id, lease_token from baton.poll_outbox($1, 'reader', $2)", {group_, batch});

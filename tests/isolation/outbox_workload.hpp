@@ -51,6 +51,10 @@ class Journal {
     std::size_t revived_ = 0;
 };
 
+// What is not true, of what the groups' positions and windows know of the ids in `events` (sql/floors.sql);
+// empty when all is.
+std::string untrue_floors(Connection& db);
+
 // One consumer of a group, step by step.
 class GroupReader {
   public:
