@@ -53,8 +53,7 @@ StatusServer::StatusServer(const std::string& listen, StatusSources sources)
     http.Get("/drained", [sources](const httplib::Request&, httplib::Response& response) {
         give(response, sources.drained());
     });
-    implementation_->port =
-        port == 0 ? http.bind_to_any_port(host) : (http.bind_to_port(host, port) ? port : -1);
+    implementation_->port = http.take_port(host, port);
     if (implementation_->port <= 0)
         throw Error("cannot listen on " + listen,
                     "another program may have the port: choose another with --listen");

@@ -27,9 +27,25 @@ namespace {
 constexpr auto idle_time = 2s;
 constexpr auto look_around = 50ms;  // while bytes are waited for
 
-// False when the handler of this thread wants no other request on the connection. It begins as true because
-// mold 1.10 puts a thread's zeroes where nothing is mapped: some programs did not start.
-thread_local bool goes_on = true;
+// What becomes of the connection that this thread serves. No value is zero because mold 1.10 puts a thread's
+// zeroes where nothing is mapped: some programs did not start.
+enum class Course {
+    goes_on = 1,
+    last_answer,  // the handler wants no other request
+    too_slow,     // the request was cut short: its time was over
+    unwelcome,    // ... others wait, or the server ends
+};
+thread_local Course course = Course::goes_on;
+
+// Whoever was cut short did nothing wrong that the library's 400 could mean.
+httplib::Server::HandlerResponse answer_cut_short(const httplib::Request&, httplib::Response& response) {
+    if (course != Course::too_slow && course != Course::unwelcome)
+        return httplib::Server::HandlerResponse::Unhandled;
+    response.status = course == Course::too_slow ? 408 : 503;
+    response.set_header("Retry-After", "1");
+    response.set_content("the request did not arrive in time: send it again\n", "text/plain; charset=utf-8");
+    return httplib::Server::HandlerResponse::Handled;
+}
 
 // Wait until the socket is ready; false when the time is over.
 bool await(int socket, short events, Clock::time_point until) {
@@ -99,6 +115,7 @@ class HttpDoor::Flow final : public httplib::Stream {
     bool is_writable() const override { return await(socket_, POLLOUT, Clock::now() + limits_.request_time); }
 
     ssize_t read(char* to, std::size_t size) override {
+        answering_ = false;  // what was written before the end of a request only said that it may go on
         if (first_ == end_) {
             if (bytes_left_ == 0) return -1;
             const auto got = move([this] { return take(); }, POLLIN);
@@ -113,7 +130,7 @@ class HttpDoor::Flow final : public httplib::Stream {
         return static_cast<ssize_t>(count);
     }
     ssize_t write(const char* from, std::size_t size) override {
-        if (!std::exchange(answering_, true)) began_ = Clock::now();
+        if (!std::exchange(answering_, true)) answer_began_ = Clock::now();
         return move(
             [&] {
                 return ssl_ ? SSL_write(ssl_.get(), from,
@@ -136,13 +153,15 @@ class HttpDoor::Flow final : public httplib::Stream {
         return ssl_ ? SSL_read(ssl_.get(), buffer_.data(), static_cast<int>(buffer_.size()))
                     : ::recv(socket_, buffer_.data(), buffer_.size(), MSG_DONTWAIT);
     }
-    // Whether what is under way has had its time.
+    // Whether what is under way has had its time; of a request it is noted why.
     bool overdue() const {
-        const auto time = Clock::now() - began_;
-        if (time >= limits_.request_time) return true;
-        if (answering_) return false;
-        return door_.svr_sock_ == INVALID_SOCKET ||
-               (door_.crowded() && time >= limits_.request_time_in_a_crowd);
+        const auto time = Clock::now() - (answering_ ? answer_began_ : began_);
+        const bool slow = time >= limits_.request_time;
+        if (answering_) return slow;
+        const bool unwelcome =
+            door_.svr_sock_ == INVALID_SOCKET || (door_.crowded() && time >= limits_.request_time_in_a_crowd);
+        if (slow || unwelcome) course = slow ? Course::too_slow : Course::unwelcome;
+        return slow || unwelcome;
     }
     bool wait(short events) const {
         while (!overdue())
@@ -175,7 +194,8 @@ class HttpDoor::Flow final : public httplib::Stream {
     const DoorLimits& limits_;
     std::unique_ptr<SSL, decltype(&SSL_free)> ssl_{nullptr, &SSL_free};
     bool open_ = true;
-    Clock::time_point began_;  // the request to arrive, or the answer to leave
+    Clock::time_point began_;  // the request to arrive
+    Clock::time_point answer_began_;
     bool answering_ = false;
     std::size_t bytes_left_ = 0;
     std::array<char, 4096> buffer_;
@@ -204,6 +224,7 @@ HttpDoor::HttpDoor(const DoorLimits& limits, const std::string& certificate, con
     set_keep_alive_max_count(limits_.requests);
     set_keep_alive_timeout(idle_time.count());
     new_task_queue = [this] { return new Queue(present_, limits_.threads); };
+    set_error_handler(HandlerWithResponse(answer_cut_short));
     // The library would share the port with whoever listens there already.
     set_socket_options([](int socket) {
         const int yes = 1;
@@ -219,8 +240,15 @@ HttpDoor::HttpDoor(const DoorLimits& limits, const std::string& certificate, con
     SSL_CTX_set_mode(tls_.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
 }
 
+int HttpDoor::take_port(const std::string& host, int port) {
+    const int taken = port == 0 ? bind_to_any_port(host) : bind_to_port(host, port) ? port : -1;
+    // The library lets five wait to be accepted. Who comes then is not heard, and tries again after a second.
+    if (taken > 0) ::listen(svr_sock_, SOMAXCONN);
+    return taken;
+}
+
 void HttpDoor::close_after_answer() {
-    goes_on = false;
+    if (course == Course::goes_on) course = Course::last_answer;
 }
 
 bool HttpDoor::process_and_close_socket(socket_t socket) {
@@ -236,14 +264,16 @@ bool HttpDoor::process_and_close_socket(socket_t socket) {
 }
 
 void HttpDoor::serve(Flow& flow) {
-    goes_on = true;
+    course = Course::goes_on;
     for (std::size_t count = 1; flow.open() && count <= limits_.requests; ++count) {
         if (count > 1) {
             if (!flow.another_comes()) break;
             flow.begin_request();
         }
         bool closed = false;
-        if (!process_request(flow, count == limits_.requests, closed, {}) || closed || !goes_on) break;
+        if (!process_request(flow, count == limits_.requests, closed, {}) || closed ||
+            course != Course::goes_on)
+            break;
     }
     flow.end();
 }

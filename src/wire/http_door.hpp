@@ -1,7 +1,8 @@
 #pragma once
 // An HTTP server that nobody can hold up: a request has so much time and so many bytes to arrive, however it
 // is sent, and an answer so much time to be taken. While somebody waits for a thread, a request has less
-// time.
+// time. A request that the server cut short is answered with 408 when its time was over, and with 503 when
+// others waited or the server ends: whoever sent it may send it again.
 
 #include <httplib.h>
 
@@ -28,12 +29,18 @@ class HttpDoor final : public httplib::Server {
     explicit HttpDoor(const DoorLimits& limits, const std::string& certificate = {},
                       const std::string& key = {});
 
+    // Listen; 0 is any port. Return the port, or -1 when it cannot be had. Many may knock before they are let
+    // in.
+    int take_port(const std::string& host, int port);
+
     // For handlers: the answer is the last one, since the rest of the request is not read.
     static void close_after_answer();
 
   private:
     class Flow;
     struct Queue;
+    using httplib::Server::bind_to_any_port;
+    using httplib::Server::bind_to_port;
 
     bool process_and_close_socket(socket_t socket) override;
     void serve(Flow& flow);

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <string>
@@ -31,7 +32,8 @@ class RawConnection {
     ~RawConnection() {
         if (socket_ >= 0) ::close(socket_);
     }
-    RawConnection(RawConnection&& other) noexcept : socket_(std::exchange(other.socket_, -1)) {}
+    RawConnection(RawConnection&& other) noexcept
+        : socket_(std::exchange(other.socket_, -1)), heard_(std::move(other.heard_)) {}
     RawConnection(const RawConnection&) = delete;
     RawConnection& operator=(const RawConnection&) = delete;
 
@@ -45,8 +47,21 @@ class RawConnection {
         return true;
     }
 
+    // Wait until the other side has said these words, or closed the connection; what it has said since the
+    // beginning.
+    const std::string& hear(std::string_view words) {
+        std::array<char, 4096> bytes;
+        while (heard_.find(words) == std::string::npos) {
+            const auto got = ::recv(socket_, bytes.data(), bytes.size(), 0);
+            if (got <= 0) break;
+            heard_.append(bytes.data(), static_cast<std::size_t>(got));
+        }
+        return heard_;
+    }
+
   private:
     int socket_;
+    std::string heard_;
 };
 
 class Dripping {

@@ -143,12 +143,13 @@ void Proxy::accept_one() {
     make_plain(client);
     Pair pair;
     pair.client = client;
-    pair.server = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    pair.server = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     const sockaddr_in target = loopback(target_port_);
     if (swallow_ == Swallow::everything) {
         pair.lost_bytes = true;
     } else if (refuses_ ||
-               ::connect(pair.server, reinterpret_cast<const sockaddr*>(&target), sizeof target) != 0) {
+               (::connect(pair.server, reinterpret_cast<const sockaddr*>(&target), sizeof target) != 0 &&
+                errno != EINPROGRESS)) {  // a server that is slow to accept holds up nobody else
         reset(pair);
         return;
     }

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <httplib.h>
 
+#include <algorithm>
+#include <future>
 #include <optional>
 
 #include "support/drip.hpp"
@@ -41,11 +43,32 @@ TEST(StatusServer, requests_that_never_end_do_not_keep_it_from_ending) {
     }
 }
 
+TEST(HttpDoor, many_may_knock_at_once) {
+    // Nobody is let in yet: whoever finds no place to wait is not heard at all.
+    wire::HttpDoor door({});
+    door.Get("/", [](const httplib::Request&, httplib::Response& response) { response.status = 204; });
+    const int port = door.take_port("127.0.0.1", 0);
+    std::vector<std::future<test::RawConnection>> knocking;
+    for (int i = 0; i < 60; ++i)
+        knocking.push_back(std::async(std::launch::async, [port] { return test::RawConnection(port); }));
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    const bool heard = std::ranges::all_of(knocking, [deadline](const auto& one) {
+        return one.wait_until(deadline) == std::future_status::ready;
+    });
+    EXPECT_TRUE(heard);
+    std::thread listener([&door] { door.listen_after_bind(); });
+    const auto answer = httplib::Client("127.0.0.1", port).Get("/");
+    EXPECT_TRUE(answer && answer->status == 204);
+    for (auto& one : knocking) one.wait();
+    door.stop();
+    listener.join();
+}
+
 TEST(HttpDoor, while_others_wait_a_request_has_less_time_to_arrive) {
     // Without that they would wait for longer than the client does.
     wire::HttpDoor door({.threads = 2, .request_time = std::chrono::minutes(10)});
     door.Get("/", [](const httplib::Request&, httplib::Response& response) { response.status = 204; });
-    const int port = door.bind_to_any_port("127.0.0.1");
+    const int port = door.take_port("127.0.0.1", 0);
     std::thread listener([&door] { door.listen_after_bind(); });
     {
         const test::Dripping drip(port, 10);

@@ -142,7 +142,7 @@ HttpFeed::HttpFeed(const Options& options, const WebhookCheck& check, const inta
     server_->Put(".*", refuse);
     server_->Patch(".*", refuse);
     server_->Delete(".*", refuse);
-    if (!server_->bind_to_port(options_.host, options_.port))
+    if (server_->take_port(options_.host, options_.port) < 0)
         throw Error("cannot listen on " + options_.host + ":" + std::to_string(options_.port),
                     "another program may have the port");
     thread_ = std::thread([this] { server_->listen_after_bind(); });

@@ -6,10 +6,11 @@
 //   400  nothing could be kept: there is neither body nor id, or the signature's headers cannot be read
 //   401  signature, HMAC or token is missing or wrong, or the signature is older than `tolerance`
 //   404  another path; 405 another method
+//   408  the request did not arrive within request_timeout
 //   413  more than max_body bytes
 //   415  a Content-Encoding that cannot be undone, or a form in parts
 //   429  max_pending messages or max_pending_bytes are waiting; Retry-After says when to come again
-//   503  not settled within answer_timeout, or the relay stops; Retry-After likewise
+//   503  not settled within answer_timeout, or too many connections, or the relay stops; Retry-After likewise
 //
 // A message's id is that of id_header or id_field where the settings name one, else of the header webhook-id
 // or Idempotency-Key, else of its content (incoming.hpp). Its topic is the path. Headers that are HTTP's own,

@@ -5,6 +5,7 @@
 #include <httplib.h>
 
 #include <fstream>
+#include <future>
 #include <nlohmann/json.hpp>
 
 #include "base/process.hpp"
@@ -194,6 +195,8 @@ class WebhookSource : public testing::Test {
                     batches_.push_back(std::move(batch));
                 }
             }
+            if (settle_at_end_)
+                for (const auto& batch : batches_) feed_->settle(batch, batch->events.size(), {});
             feed_->close();
         });
     }
@@ -221,6 +224,7 @@ class WebhookSource : public testing::Test {
     relay::Settings settings_{"source"};
     httplib::Client client_{"127.0.0.1", port_};
     std::atomic<bool> settling_{true};
+    std::atomic<bool> settle_at_end_{false};
     std::string retry_after_;
     std::string last_headers_;
     std::string last_topic_;
@@ -438,7 +442,43 @@ TEST_F(WebhookSource, a_request_that_does_not_arrive_in_time_is_given_up) {
     start();
     RawConnection connection(port_);
     connection.send("POST /hooks/a HTTP/1.1\r\n");
+    EXPECT_NE(connection.hear("\r\n\r\n").find(" 408 "), std::string::npos) << "no fault of the message";
     wait_until("the connection is closed", [&] { return !connection.send("a"); });
+}
+
+TEST_F(WebhookSource, a_request_that_has_not_arrived_when_it_ends_is_to_come_again) {
+    settings_.set("auth", "none");
+    settings_.set("request_timeout", "1h");
+    start();
+    std::future<void> ended;
+    RawConnection connection(port_);
+    connection.send("POST /hooks/a HTTP/1.1\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n");
+    EXPECT_NE(connection.hear("\r\n\r\n").find(" 100 "), std::string::npos);
+    connection.send("{\"a\":");
+    ended = std::async(std::launch::async, [this] { stop(); });
+    wait_until("it ends without the rest", [&] { return ended.wait_for(0s) == std::future_status::ready; });
+    EXPECT_NE(connection.hear("send it again").find(" 503 "), std::string::npos) << connection.hear("");
+    EXPECT_NE(connection.hear("").find("Retry-After: "), std::string::npos);
+    EXPECT_EQ(ids(), std::vector<std::string>{});
+}
+
+TEST_F(WebhookSource, whatever_is_settled_when_it_ends_is_answered) {
+    settings_.set("auth", "none");
+    settling_ = false;
+    start();
+    std::vector<std::future<int>> answers;
+    for (int i = 0; i < 24; ++i)
+        answers.push_back(std::async(std::launch::async, [this, i] {
+            httplib::Client client("127.0.0.1", port_);
+            client.set_read_timeout(60s);
+            const auto answer =
+                client.Post("/hooks/a", {{"webhook-id", std::to_string(i)}}, "{}", "application/json");
+            return answer ? answer->status : -1;
+        }));
+    wait_until("all have come", [&] { return ids().size() == answers.size(); });
+    settle_at_end_ = true;
+    stop();
+    for (auto& answer : answers) EXPECT_EQ(answer.get(), 204);
 }
 
 TEST_F(WebhookSource, tls_is_spoken_where_there_is_a_certificate) {
