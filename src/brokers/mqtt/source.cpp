@@ -42,6 +42,11 @@ class Session {
         return tag_ + "/" + std::to_string(seen.number);
     }
 
+    // The server may give the packet id of an acknowledged message to another one, which may be alike. What
+    // comes again with the id is kept: a second copy, when the acknowledgement got lost, is better than a
+    // message less.
+    void acknowledged(std::uint16_t packet_id) { seen_.erase(packet_id); }
+
     // A connection that worked has ended. Not every server says that another reader took the session over:
     // when it happens again soon, somebody else wants the session too.
     void end(const ConnectionError& error, milliseconds standby) {
@@ -200,8 +205,11 @@ void MqttFeed::take(MqttBatch& batch, MqttPacket packet) {
 void MqttFeed::acknowledge(const intake::BrokerBatch& batch, std::size_t from, std::size_t to) {
     const auto& ids = static_cast<const MqttBatch&>(batch).ids;
     if (!link_) return;  // nothing of this connection is left
-    for (std::size_t i = from; i < to; ++i)
-        if (ids[i] != 0) link_->send(write_puback(ids[i]));
+    for (std::size_t i = from; i < to; ++i) {
+        if (ids[i] == 0) continue;
+        link_->send(write_puback(ids[i]));
+        session_.acknowledged(ids[i]);
+    }
 }
 
 bool MqttFeed::send_acknowledgements() {

@@ -1,5 +1,5 @@
-// What becomes of messages at servers that refuse some: a server of the test's own, which does to a message
-// what its body says, because mosquitto gives few of these answers.
+// What becomes of messages at servers that refuse some, or use a packet id again at once: a server of the
+// test's own, which does to a message what its body says, because mosquitto does little of this.
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -8,12 +8,14 @@
 #include <unistd.h>
 
 #include <array>
+#include <deque>
 #include <functional>
 #include <map>
 #include <thread>
 
 #include "brokers/mqtt/packet.hpp"
 #include "brokers/mqtt/sink.hpp"
+#include "brokers/mqtt/source.hpp"
 #include "support/cluster.hpp"
 
 namespace baton::test {
@@ -24,10 +26,12 @@ using namespace std::chrono_literals;
 using relay::Verdict;
 
 // Answers a message with the reason code that its body begins with, or hangs up with that code when "!"
-// stands before it.
+// stands before it. A subscriber gets these packets, one for each connection, and is hung up on when it
+// acknowledges.
 class Scripted {
   public:
-    Scripted() : listener_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    explicit Scripted(std::deque<std::string> packets = {})
+        : packets_(std::move(packets)), listener_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
         sockaddr_in address{};
         address.sin_family = AF_INET;
         address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -72,8 +76,15 @@ class Scripted {
             ::close(client);
         }
     }
-    static bool answer(int client, const brokers::MqttPacket& packet) {
+    bool answer(int client, const brokers::MqttPacket& packet) {
         if (packet.type == brokers::MqttType::connect) return say(client, std::string("\x20\x03\0\0\0", 5));
+        if (packet.type == brokers::MqttType::subscribe) {
+            std::string bytes("\x90\x04\0\1\0\1", 6);
+            if (!packets_.empty()) bytes += packets_.front();
+            if (!packets_.empty()) packets_.pop_front();
+            return say(client, bytes);
+        }
+        if (packet.type == brokers::MqttType::puback) return false;
         if (packet.type != brokers::MqttType::publish) return true;
         const auto message = brokers::read_publish(packet.flags, packet.body);
         const bool hangs_up = message.body.starts_with('!');
@@ -90,6 +101,7 @@ class Scripted {
         return ::send(client, bytes.data(), bytes.size(), MSG_NOSIGNAL) > 0;
     }
 
+    std::deque<std::string> packets_;
     int listener_;
     int port_ = 0;
     std::thread thread_;
@@ -164,6 +176,43 @@ TEST(MqttRefusals, a_server_that_hangs_up_for_its_own_sake_rejects_nothing) {
     const auto sink = sink_to(server);
     auto fates = deliver(*sink, {"!8b"}, [left = 5]() mutable { return --left > 0; });
     EXPECT_EQ(fates["!8b"].verdict, Verdict::retry);
+}
+
+TEST(MqttRefusals, a_packet_id_that_was_acknowledged_may_come_again_with_another_message) {
+    // Both say 21 and have no id of their own. The server has heard that the first one is settled; the second
+    // one gets lost with its connection, so that it comes only as one that was sent before.
+    const std::string first(
+        "\x32\x08\0\1t\0\1\0"
+        "21",
+        10);
+    const std::string second(
+        "\x3A\x08\0\1t\0\1\0"
+        "21",
+        10);
+    const Scripted server({first, second});
+    relay::Settings settings("source");
+    settings.set("url", server.url());
+    settings.set("topics", std::vector<std::string>{"#"});
+    const auto source = brokers::make_mqtt_source(settings, {"in", "one"});
+    const auto read = [](relay::Feed& feed) {
+        relay::BatchPtr batch;
+        wait_until("a message comes", [&] { return (batch = feed.read(20ms)) != nullptr; });
+        return batch;
+    };
+    auto feed = source->open();
+    const auto one = read(*feed);
+    feed->settle(one, 1, {});
+    wait_until("the server hangs up", [&] {
+        try {
+            feed->read(20ms);
+            return false;
+        } catch (const ConnectionError&) {
+            return true;
+        }
+    });
+    feed = source->open();
+    const auto two = read(*feed);
+    EXPECT_NE(two->events[0].event_id, one->events[0].event_id);
 }
 
 }  // namespace
