@@ -7,6 +7,18 @@ namespace baton::relay {
 
 using namespace std::chrono_literals;
 
+Counts& Counts::operator+=(const Counts& other) {
+    delivered += other.delivered;
+    filtered += other.filtered;
+    retried += other.retried;
+    parked += other.parked;
+    dead += other.dead;
+    blocked += other.blocked;
+    for (std::size_t i = 0; i < came_back.size(); ++i) came_back[i] += other.came_back[i];
+    latency += other.latency;
+    return *this;
+}
+
 Dispatcher::Dispatcher(Sink& sink, Checkpoint& checkpoint, Transformer transformer, Policy policy,
                        bool ordered)
     : sink_(sink),
@@ -33,7 +45,10 @@ void Dispatcher::step(Time now, milliseconds patience) {
     send();
     deliveries_.clear();
     if (in_flight_ > 0) sink_.collect(deliveries_, patience);
-    if (!deliveries_.empty()) heard_at_ = now;
+    if (!deliveries_.empty()) {
+        heard_at_ = now;
+        told_at_ = std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now());
+    }
     for (const auto& delivery : deliveries_) take(delivery, now);
     settle();
     if (tracking_ && !one_per_key_ && now > tracked_since_ + 100ms) stop_tracking(now);
@@ -250,6 +265,7 @@ void Dispatcher::note_failure(Slot& slot, const Delivery& delivery, Time now) {
         slot.fault = fault;
         slot.refusal = std::make_unique<Refusal>(Refusal{delivery.error, delivery.retry_after});
     }
+    ++counts_.came_back[static_cast<std::size_t>(fault)];
     if (fault != Fault::event) trouble_ = {delivery.error, fault};
     if (rejected && !blame_.streak().full())
         breaker_.rejected();
@@ -273,9 +289,16 @@ void Dispatcher::landed(Ref ref, Time now) {
     } else {
         slot.finish();
         ++counts_.delivered;
+        note_latency(event(ref));
         if (on_delivered_) on_delivered_(event(ref));
     }
     if (tracking_) lanes_.offer(name, now);
+}
+
+void Dispatcher::note_latency(const Event& delivered) {
+    if (delivered.occurred_at == Timestamp{}) return;
+    const std::chrono::duration<double> latency = told_at_ - delivered.occurred_at;
+    counts_.latency.add(std::max(latency.count(), 0.0));  // the clocks of two machines may differ
 }
 
 // Decide what becomes of an event that did not get through.

@@ -18,6 +18,7 @@
 
 #include "baton/error.hpp"
 #include "relay/breaker.hpp"
+#include "relay/histogram.hpp"
 #include "relay/lanes.hpp"
 #include "relay/parked_keys.hpp"
 #include "relay/workload.hpp"
@@ -60,6 +61,10 @@ struct Counts {
     std::uint64_t parked = 0;
     std::uint64_t dead = 0;
     std::uint64_t blocked = 0;
+    std::array<std::uint64_t, 3> came_back{};  // messages, by Fault
+    Latencies latency;                         // from when an event occurred to its delivery
+
+    Counts& operator+=(const Counts& other);
 };
 
 // What hinders a pipeline: what the sink said when it gave messages back, or what it says for itself while it
@@ -132,6 +137,7 @@ class Dispatcher {
     void take(const Delivery& delivery, Time now);
     void note_failure(Slot& slot, const Delivery& delivery, Time now);
     void landed(Ref ref, Time now);
+    void note_latency(const Event& delivered);
     void judge(Ref ref, Time now);
     void await_turn(Ref ref, std::string_view name, Time now, Ruling ruling);
     void refuse(Ref ref, const std::string& error, Time now);
@@ -166,6 +172,7 @@ class Dispatcher {
     std::size_t in_flight_ = 0;  // messages
     Time now_{};                 // of the last step
     Time heard_at_{};            // when nothing was in flight, or something came back
+    Timestamp told_at_{};        // when it was known what the sink said last
 
     Breaker breaker_;
     RateLimit rate_;

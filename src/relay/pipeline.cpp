@@ -40,11 +40,6 @@ namespace {
 // How long the last position may take to be written, and the source to be given back, when a session ends.
 constexpr milliseconds leaving_limit = 5s;
 
-Counts sum(const Counts& a, const Counts& b) {
-    return {a.delivered + b.delivered, a.filtered + b.filtered, a.retried + b.retried,
-            a.parked + b.parked,       a.dead + b.dead,         a.blocked + b.blocked};
-}
-
 }  // namespace
 
 Pipeline::Pipeline(PipelineParts parts) : parts_(std::move(parts)) {
@@ -174,7 +169,7 @@ bool Pipeline::hold_session() {
     {
         const std::lock_guard lock(mutex_);
         session_ = nullptr;
-        before_ = sum(before_, dispatcher.counts());
+        before_ += dispatcher.counts();
         read_before_ += session.read;
         streak_ = dispatcher.streak();
         status_.in_flight = status_.buffered = status_.buffered_bytes = 0;
@@ -203,6 +198,7 @@ void Pipeline::read_on(Session& session) {
             }
             if (BatchPtr batch = session.feed->read(500ms)) {
                 session.read += batch->events.size();
+                count_batch(*batch);
                 const std::lock_guard lock(session.mutex);
                 session.queued_bytes += batch->bytes;
                 session.queue.push_back(std::move(batch));
@@ -215,6 +211,11 @@ void Pipeline::read_on(Session& session) {
         session.failure = std::current_exception();
         session.changed.notify_one();
     }
+}
+
+void Pipeline::count_batch(const Batch& batch) {
+    const std::lock_guard lock(mutex_);
+    if (!batch.events.empty()) status_.batch_sizes.add(static_cast<double>(batch.events.size()));
 }
 
 // The sink's thread: until a stop is asked for, or something breaks.
@@ -293,7 +294,8 @@ void Pipeline::idle(Session& session, Dispatcher& dispatcher) {
 void Pipeline::publish(const Session& session, const Dispatcher& dispatcher) {
     {
         const std::lock_guard lock(mutex_);
-        status_.counts = sum(before_, dispatcher.counts());
+        status_.counts = before_;
+        status_.counts += dispatcher.counts();
         status_.read = read_before_ + session.read;
         status_.in_flight = dispatcher.in_flight();
         status_.buffered = dispatcher.unsettled();

@@ -26,7 +26,7 @@ struct PipelineStatus {
     std::string detail;  // why, in words
     Counts counts;
     std::uint64_t read = 0;
-    std::uint64_t bytes = 0;  // of payload delivered
+    Sizes batch_sizes;  // of batches read, in events
     std::uint64_t sessions = 0;
     std::size_t in_flight = 0;
     std::size_t buffered = 0;  // events read and not settled
@@ -81,6 +81,7 @@ class Pipeline {
     void run();
     bool hold_session();  // false when the source belongs to somebody else
     void read_on(Session& session);
+    void count_batch(const Batch& batch);
     void send_on(Session& session, Dispatcher& dispatcher);
     static void end_before_lease(Session& session);
     void drain(Session& session, Dispatcher& dispatcher);

@@ -1,41 +1,135 @@
 #include "server/metrics.hpp"
 
-#include <fmt/format.h>
+#include <prometheus/text_serializer.h>
+
+#include <sstream>
+
+#include "baton/version.hpp"
+#include "server/process_metrics.hpp"
 
 namespace baton::server {
 
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+using relay::PipelineStatus;
+
 namespace {
 
-std::string label(std::string_view value) {
-    std::string out;
-    for (const char c : value) {
-        if (c == '\\' || c == '"') out += '\\';
-        if (c == '\n')
-            out += "\\n";
-        else
-            out += c;
+struct PipelineMetric {
+    const char* name;
+    MetricType type;
+    const char* help;
+    double (*value)(const PipelineStatus& pipeline);
+};
+
+template <class Number>
+double number(Number value) {
+    return static_cast<double>(value);
+}
+
+constexpr PipelineMetric pipeline_metrics[] = {
+    {"outbox_throughput", MetricType::Counter, "events delivered; its rate is the throughput",
+     [](const PipelineStatus& pipeline) { return number(pipeline.counts.delivered); }},
+    {"baton_pipeline_events_delivered_total", MetricType::Counter, "events delivered",
+     [](const PipelineStatus& pipeline) { return number(pipeline.counts.delivered); }},
+    {"baton_pipeline_events_read_total", MetricType::Counter, "events read",
+     [](const PipelineStatus& pipeline) { return number(pipeline.read); }},
+    {"baton_pipeline_events_filtered_total", MetricType::Counter, "events that the pipeline does not want",
+     [](const PipelineStatus& pipeline) { return number(pipeline.counts.filtered); }},
+    {"baton_pipeline_events_parked_total", MetricType::Counter, "events parked for another attempt",
+     [](const PipelineStatus& pipeline) { return number(pipeline.counts.parked); }},
+    {"baton_pipeline_events_dead_total", MetricType::Counter, "events given up",
+     [](const PipelineStatus& pipeline) { return number(pipeline.counts.dead); }},
+    {"baton_pipeline_retries_total", MetricType::Counter, "events sent again",
+     [](const PipelineStatus& pipeline) { return number(pipeline.counts.retried); }},
+    {"baton_pipeline_sessions_total", MetricType::Counter, "times that the source was taken",
+     [](const PipelineStatus& pipeline) { return number(pipeline.sessions); }},
+    {"baton_pipeline_in_flight", MetricType::Gauge, "messages on their way to the sink",
+     [](const PipelineStatus& pipeline) { return number(pipeline.in_flight); }},
+    {"baton_pipeline_buffered_events", MetricType::Gauge, "events read and not settled",
+     [](const PipelineStatus& pipeline) { return number(pipeline.buffered); }},
+    {"baton_pipeline_buffered_bytes", MetricType::Gauge, "bytes of events read and not settled",
+     [](const PipelineStatus& pipeline) { return number(pipeline.buffered_bytes); }},
+    {"baton_pipeline_circuit_open", MetricType::Gauge,
+     "1 while nothing is sent because the sink takes nothing",
+     [](const PipelineStatus& pipeline) { return pipeline.circuit_open ? 1.0 : 0.0; }},
+};
+
+struct GroupMetric {
+    const char* name;
+    const char* help;
+    double GroupHealth::*value;
+};
+
+constexpr GroupMetric group_metrics[] = {
+    {"outbox_lag_seconds", "age of the oldest event that a group has not settled", &GroupHealth::lag_seconds},
+    {"outbox_lag_events", "events that a group has not settled", &GroupHealth::lag_events},
+    {"outbox_dlq_depth", "dead letters of a group", &GroupHealth::dead_letters},
+};
+
+ClientMetric sample(MetricType type, double value, std::vector<ClientMetric::Label> labels = {}) {
+    ClientMetric made;
+    made.label = std::move(labels);
+    (type == MetricType::Counter ? made.counter.value : made.gauge.value) = value;
+    return made;
+}
+
+template <class Histogram>
+ClientMetric sample(const Histogram& histogram, const std::string& pipeline) {
+    ClientMetric made;
+    made.label = {{"pipeline", pipeline}};
+    auto& filled = made.histogram;
+    for (std::size_t i = 0; i < histogram.counts().size(); ++i) {
+        filled.sample_count += histogram.counts()[i];
+        if (i < histogram.bounds().size())
+            filled.bucket.push_back({filled.sample_count, histogram.bounds()[i]});
     }
-    return out;
+    filled.sample_sum = histogram.sum();
+    return made;
 }
 
-void head(std::string& out, const char* name, const char* type, const char* help) {
-    out += fmt::format("# HELP {0} {2}\n# TYPE {0} {1}\n", name, type, help);
+MetricFamily gauge(const char* name, const char* help, double value,
+                   std::vector<ClientMetric::Label> labels = {}) {
+    return {name, help, MetricType::Gauge, {sample(MetricType::Gauge, value, std::move(labels))}};
 }
 
-// One metric of every pipeline.
-template <class Value>
-void per_pipeline(std::string& out, const MetricsInput& input, const char* name, const char* type,
-                  const char* help, Value value) {
-    head(out, name, type, help);
+MetricFamily failures(const char* name, const MetricsInput& input) {
+    MetricFamily family{name, "events that a sink could not take, by type", MetricType::Counter, {}};
+    for (const auto& [of, count] : input.failures)
+        family.metric.push_back(
+            sample(family.type, number(count), {{"pipeline", of.first}, {"event_type", of.second}}));
+    return family;
+}
+
+MetricFamily states(const MetricsInput& input) {
+    MetricFamily family{
+        "baton_pipeline_state", "1 for the state that a pipeline is in", MetricType::Gauge, {}};
     for (const auto& pipeline : input.pipelines)
-        out += fmt::format("{}{{pipeline=\"{}\"}} {}\n", name, label(pipeline.name), value(pipeline));
+        family.metric.push_back(
+            sample(family.type, 1, {{"pipeline", pipeline.name}, {"state", relay::name_of(pipeline.state)}}));
+    return family;
 }
 
-template <class Value>
-void per_group(std::string& out, const MetricsInput& input, const char* name, const char* help, Value value) {
-    head(out, name, "gauge", help);
-    for (const auto& group : input.groups)
-        out += fmt::format("{}{{group=\"{}\"}} {}\n", name, label(group.group), value(group));
+MetricFamily came_back(const MetricsInput& input) {
+    MetricFamily family{"baton_pipeline_sink_errors_total",
+                        "messages that came back, by whose fault it is: moment, destination or event",
+                        MetricType::Counter,
+                        {}};
+    for (const auto& pipeline : input.pipelines)
+        for (const auto fault : {relay::Fault::moment, relay::Fault::destination, relay::Fault::event})
+            family.metric.push_back(sample(family.type,
+                                           number(pipeline.counts.came_back[static_cast<std::size_t>(fault)]),
+                                           {{"pipeline", pipeline.name}, {"fault", relay::name_of(fault)}}));
+    return family;
+}
+
+template <class Histogram>
+MetricFamily histogram(const char* name, const char* help, const MetricsInput& input,
+                       const Histogram& (*of)(const PipelineStatus&)) {
+    MetricFamily family{name, help, MetricType::Histogram, {}};
+    for (const auto& pipeline : input.pipelines) family.metric.push_back(sample(of(pipeline), pipeline.name));
+    return family;
 }
 
 }  // namespace
@@ -66,53 +160,44 @@ std::vector<GroupHealth> read_groups(postgres::Connection& db) {
     return groups;
 }
 
+std::vector<MetricFamily> metric_families(const MetricsInput& input) {
+    std::vector<MetricFamily> all;
+    for (const auto& metric : group_metrics) {
+        all.push_back({metric.name, metric.help, MetricType::Gauge, {}});
+        for (const auto& group : input.groups)
+            all.back().metric.push_back(
+                sample(MetricType::Gauge, group.*metric.value, {{"group", group.group}}));
+    }
+    all.push_back(failures("outbox_failures", input));
+    all.push_back(failures("baton_pipeline_failures_total", input));
+    for (const auto& metric : pipeline_metrics) {
+        all.push_back({metric.name, metric.help, metric.type, {}});
+        for (const auto& pipeline : input.pipelines)
+            all.back().metric.push_back(
+                sample(metric.type, metric.value(pipeline), {{"pipeline", pipeline.name}}));
+    }
+    all.push_back(came_back(input));
+    all.push_back(states(input));
+    all.push_back(histogram<relay::Latencies>(
+        "baton_pipeline_latency_seconds",
+        "time from when an event occurred, the beginning of its transaction, to its delivery", input,
+        [](const PipelineStatus& pipeline) -> const relay::Latencies& { return pipeline.counts.latency; }));
+    all.push_back(histogram<relay::Sizes>(
+        "baton_pipeline_batch_events", "events in a batch that was read", input,
+        [](const PipelineStatus& pipeline) -> const relay::Sizes& { return pipeline.batch_sizes; }));
+    all.push_back(gauge("baton_database_up", "1 when the database answered", input.database_up ? 1 : 0));
+    all.push_back(gauge("baton_configuration_good",
+                        "0 when the last reload failed, or a pipeline of the catalog is left out",
+                        input.configuration_good ? 1 : 0));
+    all.push_back(gauge("baton_build_info", "1; the version is a label", 1, {{"version", version()}}));
+    add_process_metrics(all);
+    return all;
+}
+
 std::string render_metrics(const MetricsInput& input) {
-    using Status = relay::PipelineStatus;
-    std::string out;
-    per_group(out, input, "outbox_lag_seconds", "age of the oldest event that a group has not settled",
-              [](const GroupHealth& group) { return group.lag_seconds; });
-    per_group(out, input, "outbox_lag_events", "events that a group has not settled",
-              [](const GroupHealth& group) { return group.lag_events; });
-    per_group(out, input, "outbox_dlq_depth", "dead letters of a group",
-              [](const GroupHealth& group) { return group.dead_letters; });
-    per_pipeline(out, input, "outbox_throughput", "counter", "events delivered; its rate is the throughput",
-                 [](const Status& pipeline) { return pipeline.counts.delivered; });
-    head(out, "outbox_failures", "counter", "events that a sink could not take, by type");
-    for (const auto& [name, count] : input.failures)
-        out += fmt::format("outbox_failures{{pipeline=\"{}\",event_type=\"{}\"}} {}\n", label(name.first),
-                           label(name.second), count);
-    per_pipeline(out, input, "baton_pipeline_events_read_total", "counter", "events read",
-                 [](const Status& pipeline) { return pipeline.read; });
-    per_pipeline(out, input, "baton_pipeline_events_filtered_total", "counter",
-                 "events that the pipeline does not want",
-                 [](const Status& pipeline) { return pipeline.counts.filtered; });
-    per_pipeline(out, input, "baton_pipeline_events_parked_total", "counter",
-                 "events parked for another attempt",
-                 [](const Status& pipeline) { return pipeline.counts.parked; });
-    per_pipeline(out, input, "baton_pipeline_events_dead_total", "counter", "events given up",
-                 [](const Status& pipeline) { return pipeline.counts.dead; });
-    per_pipeline(out, input, "baton_pipeline_retries_total", "counter", "events sent again",
-                 [](const Status& pipeline) { return pipeline.counts.retried; });
-    per_pipeline(out, input, "baton_pipeline_sessions_total", "counter", "times that the source was taken",
-                 [](const Status& pipeline) { return pipeline.sessions; });
-    per_pipeline(out, input, "baton_pipeline_in_flight", "gauge", "messages on their way to the sink",
-                 [](const Status& pipeline) { return pipeline.in_flight; });
-    per_pipeline(out, input, "baton_pipeline_buffered_events", "gauge", "events read and not settled",
-                 [](const Status& pipeline) { return pipeline.buffered; });
-    per_pipeline(out, input, "baton_pipeline_buffered_bytes", "gauge", "bytes of events read and not settled",
-                 [](const Status& pipeline) { return pipeline.buffered_bytes; });
-    per_pipeline(out, input, "baton_pipeline_circuit_open", "gauge",
-                 "1 while nothing is sent because the sink takes nothing",
-                 [](const Status& pipeline) { return pipeline.circuit_open ? 1 : 0; });
-    head(out, "baton_pipeline_state", "gauge", "1 for the state that a pipeline is in");
-    for (const auto& pipeline : input.pipelines)
-        out += fmt::format("baton_pipeline_state{{pipeline=\"{}\",state=\"{}\"}} 1\n", label(pipeline.name),
-                           relay::name_of(pipeline.state));
-    head(out, "baton_database_up", "gauge", "1 when the database answered");
-    out += fmt::format("baton_database_up {}\n", input.database_up ? 1 : 0);
-    head(out, "baton_configuration_good", "gauge",
-         "0 when the last reload failed, or a pipeline of the catalog is left out");
-    return out + fmt::format("baton_configuration_good {}\n", input.configuration_good ? 1 : 0);
+    std::ostringstream text;
+    prometheus::TextSerializer().Serialize(text, metric_families(input));
+    return std::move(text).str();
 }
 
 }  // namespace baton::server

@@ -1,11 +1,13 @@
 #pragma once
-// Metrics in Prometheus' text form: what the relay's pipelines did, and what the database says about their
-// groups.
+// Metrics for Prometheus: what the relay's pipelines did, what the database says about their groups, and what
+// the process uses. docs/metrics.md lists them all; a test compares.
 
 #include <map>
 #include <mutex>
 #include <string>
 #include <vector>
+
+#include <prometheus/metric_family.h>
 
 #include "postgres/connection.hpp"
 #include "relay/pipeline.hpp"
@@ -41,6 +43,7 @@ struct MetricsInput {
     bool configuration_good = true;
 };
 
+std::vector<prometheus::MetricFamily> metric_families(const MetricsInput& input);
 std::string render_metrics(const MetricsInput& input);
 
 }  // namespace baton::server

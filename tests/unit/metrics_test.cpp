@@ -1,0 +1,90 @@
+// What /metrics says, and that docs/metrics.md lists just that.
+
+#include "server/metrics.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <set>
+
+using namespace baton;
+using namespace baton::server;
+
+namespace {
+
+const char* name_of(prometheus::MetricType type) {
+    return type == prometheus::MetricType::Counter ? "counter"
+           : type == prometheus::MetricType::Gauge ? "gauge"
+                                                   : "histogram";
+}
+
+MetricsInput an_input() {
+    MetricsInput input;
+    relay::PipelineStatus pipeline;
+    pipeline.name = "orders \"quoted\"\nand \\ more";
+    pipeline.state = relay::PipelineState::running;
+    pipeline.counts.delivered = 3'000'000'000;
+    pipeline.counts.came_back = {4, 5, 6};
+    for (const double latency : {0.001, 0.0011, 7200.0}) pipeline.counts.latency.add(latency);
+    pipeline.batch_sizes.add(500);
+    input.pipelines.push_back(pipeline);
+    input.failures[{"orders", "OrderPlaced"}] = 7;
+    input.groups.push_back({"mailer", 1.5, 20, 2});
+    return input;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+    std::vector<std::string> lines;
+    std::istringstream stream(text);
+    for (std::string line; std::getline(stream, line);) lines.push_back(line);
+    return lines;
+}
+
+}  // namespace
+
+TEST(Metrics, say_what_they_are_given) {
+    const auto lines = lines_of(render_metrics(an_input()));
+    const std::string pipeline = R"(pipeline="orders \"quoted\"\nand \\ more")";
+    for (const auto& expected : {
+             "outbox_throughput{" + pipeline + "} 3000000000",
+             "baton_pipeline_sink_errors_total{" + pipeline + ",fault=\"moment\"} 4",
+             "baton_pipeline_sink_errors_total{" + pipeline + ",fault=\"destination\"} 5",
+             "baton_pipeline_sink_errors_total{" + pipeline + ",fault=\"event\"} 6",
+             "baton_pipeline_state{" + pipeline + ",state=\"running\"} 1",
+             "baton_pipeline_latency_seconds_count{" + pipeline + "} 3",
+             "baton_pipeline_latency_seconds_bucket{" + pipeline + ",le=\"0.001\"} 1",
+             "baton_pipeline_latency_seconds_bucket{" + pipeline + ",le=\"3600\"} 2",
+             "baton_pipeline_latency_seconds_bucket{" + pipeline + ",le=\"+Inf\"} 3",
+             "baton_pipeline_batch_events_sum{" + pipeline + "} 500",
+             std::string("outbox_failures{pipeline=\"orders\",event_type=\"OrderPlaced\"} 7"),
+             std::string("outbox_lag_seconds{group=\"mailer\"} 1.5"),
+             std::string("outbox_dlq_depth{group=\"mailer\"} 2"),
+             std::string("baton_database_up 1"),
+         })
+        EXPECT_EQ(std::count(lines.begin(), lines.end(), expected), 1) << expected;
+}
+
+TEST(Metrics, tell_what_the_process_uses) {
+    for (const auto& family : metric_families({}))
+        if (family.name.starts_with("process_")) {
+            const auto& metric = family.metric.at(0);
+            EXPECT_GT(metric.counter.value + metric.gauge.value, 0) << family.name;
+        }
+}
+
+TEST(Metrics, are_listed_in_the_docs_each_with_its_type_and_meaning) {
+    std::set<std::string> listed;
+    std::ifstream file(BATON_DOCS "/metrics.md");
+    for (std::string line; std::getline(file, line);)
+        if (line.starts_with("| `")) listed.insert(line);
+    std::set<std::string> made;
+    for (const auto& family : metric_families(an_input())) {
+        std::string labels;
+        ASSERT_FALSE(family.metric.empty()) << family.name;
+        for (const auto& label : family.metric[0].label) labels += (labels.empty() ? "" : ", ") + label.name;
+        made.insert("| `" + family.name + "` | " + name_of(family.type) + " | " + labels + " | " + family.help +
+                    " |");
+    }
+    for (const auto& line : made) EXPECT_TRUE(listed.contains(line)) << "docs/metrics.md lacks\n" << line;
+    for (const auto& line : listed) EXPECT_TRUE(made.contains(line)) << "there is no such metric:\n" << line;
+}
