@@ -199,7 +199,7 @@ void Envelope::render(const Event& event, Message& message, std::string& storage
     message.key = event.key();
     message.headers.clear();
     message.enveloped = false;
-    if (event.headers) append_headers(message.headers, *event.headers);
+    if (event.headers) header_reader_.append(message.headers, *event.headers);
     rename_impostors(message.headers, options_);
     // What could not be read can only be passed on as it is.
     switch (event.malformed ? EnvelopeKind::raw : options_.kind) {

@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "event/event.hpp"
+#include "event/header_reader.hpp"
 #include "event/template.hpp"
 #include "event/time_text.hpp"
 
@@ -45,7 +46,7 @@ class Envelope {
 
     // Fill in key, body, content type and headers; id and destination are the router's. A body that is not
     // the payload itself is written into `storage`: the message is good as long as neither the event nor
-    // `storage` moves. Throws RenderError when the event cannot be put into this form.
+    // `storage` moves. Throws RenderError when the event cannot be put into this form. One thread at a time.
     void render(const Event& event, Message& message, std::string& storage) const;
 
   private:
@@ -56,6 +57,7 @@ class Envelope {
 
     Options options_;
     Template source_;
+    mutable HeaderReader header_reader_;
 };
 
 }  // namespace baton

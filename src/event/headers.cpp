@@ -1,7 +1,5 @@
 #include "event/headers.hpp"
 
-#include <algorithm>
-#include <cctype>
 #include <nlohmann/json.hpp>
 
 #include "base/text.hpp"

@@ -191,6 +191,27 @@ TEST(Url, its_parts_are_found) {
     EXPECT_THROW(parse_url("localhost:6379"), UsageError);
     EXPECT_THROW(parse_url("redis://:6379"), UsageError);
     EXPECT_THROW(parse_url("redis://h:99999"), UsageError);
+    EXPECT_THROW(parse_url("redis://h:0"), UsageError);
+    EXPECT_THROW(parse_url("redis://h:63 79"), UsageError);
+}
+
+TEST(Url, no_path_and_an_empty_one_are_two_things) {
+    EXPECT_FALSE(parse_url("amqp://h").has_path);
+    EXPECT_TRUE(parse_url("amqp://h/").has_path);
+    EXPECT_EQ(parse_url("amqp://h/").path, "");
+    EXPECT_EQ(parse_url("amqp://h/%2F").path, "/");
+}
+
+TEST(Url, what_would_be_cut_off_is_refused_and_the_password_is_not_told) {
+    for (const char* bad :
+         {"redis://:p#secret@h:6379", "redis://:p?secret@h:6379", "redis://:p/secret@h:6379",
+          "amqp://h/host?secret=30", "redis://:secret@", "redis://u:secret@h:port"})
+        try {
+            parse_url(bad);
+            ADD_FAILURE() << bad;
+        } catch (const UsageError& error) {
+            EXPECT_EQ(std::string(error.what()).find("secret"), std::string::npos) << error.what();
+        }
 }
 
 }  // namespace
