@@ -60,9 +60,8 @@ void headers(const char* what, std::string_view text) {
 
 int main() {
     fmt::print(
-        "# Small parts that run for every event\n\n"
-        "Medians of {} rounds, the parts of one line in turn.\n\n"
-        "| part | by | ns each | times quicker |\n|---|---|---|---|\n",
+        "Small parts that run for every event. Medians of {} rounds, the parts of one line in turn.\n\n"
+        "| part | by | ns each | times quicker |\n|---|---|--:|--:|\n",
         rounds);
     headers("headers: one text", R"({"tenant": "acme"})");
     headers(
