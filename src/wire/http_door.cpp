@@ -34,6 +34,7 @@ enum class Course {
     last_answer,  // the handler wants no other request
     too_slow,     // the request was cut short: its time was over
     unwelcome,    // ... others wait, or the server ends
+    turned_away,  // nobody else may wait
 };
 thread_local Course course = Course::goes_on;
 
@@ -205,8 +206,14 @@ class HttpDoor::Flow final : public httplib::Stream {
 
 // The threads, and how many connections there are for them.
 struct HttpDoor::Queue final : httplib::TaskQueue {
-    Queue(std::atomic<std::size_t>& counter, std::size_t threads) : present(counter), pool(threads) {}
+    Queue(std::atomic<std::size_t>& counter, const DoorLimits& limits)
+        : present(counter), most(limits.threads + limits.waiting), pool(limits.threads) {}
     void enqueue(std::function<void()> task) override {
+        if (present >= most) {
+            course = Course::turned_away;
+            return task();
+        }
+        course = Course::goes_on;
         ++present;
         pool.enqueue([this, task = std::move(task)] {
             task();
@@ -216,6 +223,7 @@ struct HttpDoor::Queue final : httplib::TaskQueue {
     void shutdown() override { pool.shutdown(); }
 
     std::atomic<std::size_t>& present;
+    const std::size_t most;
     httplib::ThreadPool pool;
 };
 
@@ -223,7 +231,7 @@ HttpDoor::HttpDoor(const DoorLimits& limits, const std::string& certificate, con
     : limits_(limits), tls_(nullptr, &SSL_CTX_free) {
     set_keep_alive_max_count(limits_.requests);
     set_keep_alive_timeout(idle_time.count());
-    new_task_queue = [this] { return new Queue(present_, limits_.threads); };
+    new_task_queue = [this] { return new Queue(present_, limits_); };
     set_error_handler(HandlerWithResponse(answer_cut_short));
     // The library would share the port with whoever listens there already.
     set_socket_options([](int socket) {
@@ -252,6 +260,7 @@ void HttpDoor::close_after_answer() {
 }
 
 bool HttpDoor::process_and_close_socket(socket_t socket) {
+    if (course == Course::turned_away) return ::close(socket) == 0;
     const int yes = 1;
     ::fcntl(socket, F_SETFL, ::fcntl(socket, F_GETFL, 0) | O_NONBLOCK);
     ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);

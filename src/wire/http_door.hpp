@@ -1,8 +1,9 @@
 #pragma once
 // An HTTP server that nobody can hold up: a request has so much time and so many bytes to arrive, however it
 // is sent, and an answer so much time to be taken. While somebody waits for a thread, a request has less
-// time. A request that the server cut short is answered with 408 when its time was over, and with 503 when
-// others waited or the server ends: whoever sent it may send it again.
+// time, and only so many wait: they take no files from the rest of the process. A request that the server cut
+// short is answered with 408 when its time was over, and with 503 when others waited or the server ends:
+// whoever sent it may send it again.
 
 #include <httplib.h>
 
@@ -17,6 +18,7 @@ namespace baton::wire {
 
 struct DoorLimits {
     std::size_t threads = 8;
+    std::size_t waiting = 128;  // connections without a thread; more are closed at once
     std::chrono::milliseconds request_time{5000};
     std::chrono::milliseconds request_time_in_a_crowd{100};
     std::size_t request_bytes = 64 * 1024;  // with its headers, as they come over the wire

@@ -64,6 +64,36 @@ TEST(HttpDoor, many_may_knock_at_once) {
     listener.join();
 }
 
+TEST(HttpDoor, a_crowd_takes_no_more_files_than_it_may) {
+    wire::HttpDoor door({.threads = 2,
+                         .waiting = 10,
+                         .request_time = std::chrono::minutes(10),
+                         .request_time_in_a_crowd = std::chrono::minutes(10)});
+    door.Get("/", [](const httplib::Request&, httplib::Response& response) { response.status = 204; });
+    const int port = door.take_port("127.0.0.1", 0);
+    std::thread listener([&door] { door.listen_after_bind(); });
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    {
+        std::vector<test::RawConnection> crowd;
+        for (int i = 0; i < 12; ++i) crowd.emplace_back(port);
+        std::vector<std::future<std::string>> others;
+        for (int i = 0; i < 50; ++i)
+            others.push_back(
+                std::async(std::launch::async, [port] { return test::RawConnection(port).hear("HTTP"); }));
+        const bool gone = std::ranges::all_of(others, [deadline](const auto& one) {
+            return one.wait_until(deadline) == std::future_status::ready;
+        });
+        EXPECT_TRUE(gone) << "whoever finds no place is sent away at once";
+        if (!gone) door.stop();
+    }
+    httplib::Client client("127.0.0.1", port);
+    httplib::Result answer = client.Get("/");
+    while (!answer && std::chrono::steady_clock::now() < deadline) answer = client.Get("/");
+    EXPECT_TRUE(answer && answer->status == 204) << "the crowd has left";
+    door.stop();
+    listener.join();
+}
+
 TEST(HttpDoor, while_others_wait_a_request_has_less_time_to_arrive) {
     // Without that they would wait for longer than the client does.
     wire::HttpDoor door({.threads = 2, .request_time = std::chrono::minutes(10)});
