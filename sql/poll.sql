@@ -1,22 +1,37 @@
 -- Polling: lease the next events of a group to a consumer.
 
 -- Whether a poll of the group could give that consumer anything. Writes nothing and draws no transaction id. The position that it saw and the
--- window that would follow come back too, for a poll that finds the position unchanged.
+-- window that would follow come back too, for a poll that finds the position unchanged. One statement looks whether there is anything to be
+-- judged at all, one look into an index each: most polls end behind it.
 create function baton_internal.look_for_work(outbox baton.outboxes, g baton.consumer_groups, consumer_id text, moment timestamptz,
                                     out found_some boolean, out at baton_internal.group_positions, out next_window baton_internal.windows)
 language plpgsql volatile
 as $$
+declare
+    suspects boolean;            -- some event has lost a lease
+    due boolean;                 -- some parked event's time has come
+    waiting boolean;             -- a piece waits for a consumer
 begin
     at := baton_internal.position_of(g.group_id);
-    found_some := coalesce(at.owned_until < moment, false)  -- a relay that is gone may have left parked events behind
-               or exists (select from baton_internal.pieces p where p.group_id = g.group_id and p.piece_id >= at.first_piece and p.leased_until < moment)
-               or exists (select from baton_internal.parked p where p.group_id = g.group_id and p.lease_token is not null and p.leased_until < moment);
-    if not found_some and baton_internal.has_last_chance(g, consumer_id) then
+    select coalesce(bool_or(p.leased_until < moment), false)
+           or exists (select from baton_internal.parked q where q.group_id = g.group_id and q.lease_token is not null and q.leased_until < moment)
+           or coalesce(at.owned_until < moment, false),  -- a relay that is gone may have left parked events behind
+           at.window_open or coalesce(bool_or(p.lease_token is null), false),
+           exists (select from baton_internal.parked q where q.group_id = g.group_id and q.state in ('scheduled', 'retry') and q.lease_token is null
+                                                         and q.due_at <= moment),
+           exists (select from baton_internal.parked q where q.group_id = g.group_id and q.lost > 0)
+      into found_some, waiting, due, suspects
+      from baton_internal.pieces p where p.group_id = g.group_id and p.piece_id >= at.first_piece;
+    if not found_some and suspects and baton_internal.has_last_chance(g, consumer_id) then
         return;
     end if;
-    found_some := found_some or at.window_open
-         or exists (select from baton_internal.pieces p where p.group_id = g.group_id and p.piece_id >= at.first_piece and p.lease_token is null)
-         or exists (select from baton_internal.due_parked(g, moment, true, 1)) or exists (select from baton_internal.next_suspects(g, moment, 1));
+    found_some := found_some or waiting;
+    if due and not found_some then
+        found_some := exists (select from baton_internal.due_parked(g, moment, true, 1));
+    end if;
+    if suspects and not found_some then
+        found_some := exists (select from baton_internal.next_suspects(g, moment, 1));
+    end if;
     if not found_some then
         next_window := baton_internal.open_window(outbox, at);
         found_some := not (next_window is null)

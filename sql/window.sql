@@ -30,8 +30,39 @@ as $$
 $$;
 comment on function baton_internal.ended_xids(pg_snapshot, pg_snapshot) is 'stretches of ended transactions between two snapshots';
 
+-- Whether there is an event from an id on: a fresh one, of a transaction that began after `seen` and has ended; a late one, of these
+-- transactions. One statement for both, because the server plans it each time: the simplest one where no other transaction matters.
+create function baton_internal.find_news(outbox baton.outboxes, seen pg_snapshot, sight pg_snapshot, late xid8[], low bigint,
+                                         out fresh boolean, out has_late boolean)
+returns record
+language plpgsql volatile
+as $$
+declare
+    everything constant bigint := 9223372036854775807;
+    stretches record;
+begin
+    if late = '{}' and not exists (select from pg_snapshot_xip(sight) x where x >= pg_snapshot_xmax(seen)) then
+        execute format('select true from %s where (xid, id) >= ($1, 0) and (xid, id) < ($2, 0) and id >= %s limit 1', outbox.relation, low)
+           into fresh using pg_snapshot_xmax(seen), pg_snapshot_xmax(sight);
+    else
+        select array_agg(r.after_xid) as after, array_agg(r.before_xid) as before, array_agg(r.is_late) as is_late into stretches
+          from (select e.after_xid, e.before_xid, false as is_late from baton_internal.ended_xids(seen, sight) e
+                union all
+                select (x::text::numeric - 1)::text::xid8, (x::text::numeric + 1)::text::xid8, true from unnest(late) x) r;
+        execute format($sql$
+            select bool_or(not r.is_late), bool_or(r.is_late) from unnest($1, $2, $3) r (after_xid, before_xid, is_late)
+             cross join lateral (select from %1$s where (xid, id) > (r.after_xid, %3$s) and (xid, id) < (r.before_xid, 0)
+                                    and id >= %2$s order by xid, id limit 1) one$sql$, outbox.relation, low, everything)
+           into fresh, has_late using stretches.after, stretches.before, stretches.is_late;
+    end if;
+    fresh := coalesce(fresh, false);
+    has_late := coalesce(has_late, false);
+end
+$$;
+comment on function baton_internal.find_news(baton.outboxes, pg_snapshot, pg_snapshot, xid8[], bigint) is 'whether there are fresh and late events';
+
 -- The lower bound of fresh ids: of transactions that began after `seen`. Those from fresh_xid on are above fresh_id, and the few between are
--- looked up one by one; nothing at all that is not seen is below `low`. Null when none has an event that `sight` shows.
+-- looked up one by one; nothing at all that is not seen is below `low`.
 create function baton_internal.first_fresh_id(outbox baton.outboxes, seen pg_snapshot, sight pg_snapshot, fresh_id bigint, fresh_xid xid8, low bigint)
 returns bigint
 language plpgsql volatile
@@ -39,7 +70,6 @@ as $$
 declare
     everything constant bigint := 9223372036854775807;
     first_id bigint := greatest(low, fresh_id + 1);
-    found_some boolean;
 begin
     if fresh_xid > pg_snapshot_xmax(seen) then
         execute format($sql$
@@ -49,13 +79,7 @@ begin
              where pg_visible_in_snapshot(n::text::xid8, $4)$sql$, outbox.relation, low, everything)
            into first_id using first_id, pg_snapshot_xmax(seen)::text::bigint, fresh_xid::text::bigint, sight;
     end if;
-    execute format($sql$
-        select exists (select from baton_internal.ended_xids($1, $2) r
-                       cross join lateral (select from %1$s where (xid, id) > (r.after_xid, %3$s) and (xid, id) < (r.before_xid, 0)
-                                              and id >= %2$s order by xid, id limit 1) one)$sql$,
-        outbox.relation, first_id, everything)
-       into found_some using seen, sight;
-    return case when found_some then first_id end;
+    return first_id;
 end
 $$;
 comment on function baton_internal.first_fresh_id(baton.outboxes, pg_snapshot, pg_snapshot, bigint, xid8, bigint)
@@ -91,12 +115,12 @@ declare
     first_of_era bigint;
     low bigint;                  -- nothing that is not seen is below it
     stray bigint;
+    news record;
     first_late bigint;
     has_events boolean;
 begin
-    select e.last_id into w.last_id from baton_internal.outbox_eras e where e.outbox_id = outbox.outbox_id and e.era = at.era;
-    select coalesce(max(e.last_id), 0) + 1 into first_of_era from baton_internal.outbox_eras e
-     where e.outbox_id = outbox.outbox_id and e.era < at.era;
+    select max(e.last_id) filter (where e.era = at.era), coalesce(max(e.last_id) filter (where e.era < at.era), 0) + 1
+      into w.last_id, first_of_era from baton_internal.outbox_eras e where e.outbox_id = outbox.outbox_id and e.era <= at.era;
     low := first_of_era;
     w.late_id := first_of_era - 1;
     if w.last_id is null then
@@ -118,6 +142,7 @@ begin
         low := least(greatest(first_of_era, at.late_id + 1), stray);
         w.late_id := greatest(w.late_id, at.late_id, case when at.fresh_xid <= pg_snapshot_xmin(w.sight) then at.fresh_id end);
     end if;
+    w.late := array(select x from pg_snapshot_xip(at.seen) x where pg_visible_in_snapshot(x, w.sight));
     if pg_snapshot_xmax(at.seen) = '3' then  -- nothing was dispatched yet: the window begins where the era does
         w.first_id := first_of_era;
         execute format('select exists (select from %s where id >= $1 and id <= $2 and pg_visible_in_snapshot(xid, $3))', outbox.relation)
@@ -126,11 +151,16 @@ begin
             return null;
         end if;
     elsif w.last_id is null and baton_internal.is_near(at, at.seen) then
-        w.first_id := baton_internal.first_fresh_id(outbox, at.seen, w.sight, least(at.fresh_id, stray - 1), at.fresh_xid, low);
+        news := baton_internal.find_news(outbox, at.seen, w.sight, w.late, low);
+        if news.fresh then
+            w.first_id := baton_internal.first_fresh_id(outbox, at.seen, w.sight, least(at.fresh_id, stray - 1), at.fresh_xid, low);
+        end if;
+        if not news.has_late then
+            w.late := '{}';
+        end if;
     else
         w.first_id := baton_internal.search_fresh_id(outbox, at.seen, w.sight, low, coalesce(w.last_id, everything));
     end if;
-    w.late := array(select x from pg_snapshot_xip(at.seen) x where pg_visible_in_snapshot(x, w.sight));
     if w.late <> '{}' then  -- lateral: one look into the index for each, never a join with the whole log
         execute format($sql$
             select coalesce(array_agg(x), '{}'), min(one.id) from unnest($1) x
