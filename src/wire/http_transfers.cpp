@@ -133,6 +133,9 @@ void HttpTransfers::start(HttpRequest request) {
     // An upload begins at once; nobody is asked whether it may.
     curl_slist* list = curl_slist_append(nullptr, "Expect:");
     for (const auto& header : transfer->request.headers) list = curl_slist_append(list, header.c_str());
+    const SigningKeys* keys = transfer->request.keys.get();
+    if (keys != nullptr && !keys->session_token.empty())
+        list = curl_slist_append(list, ("x-amz-security-token: " + keys->session_token).c_str());
     transfer->headers.reset(list);
     const std::string_view body = transfer->request.own_body.empty()
                                       ? transfer->request.body
@@ -144,10 +147,10 @@ void HttpTransfers::start(HttpRequest request) {
     curl_easy_setopt(easy, CURLOPT_HEADERDATA, transfer.get());
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, Transfer::take_response);
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, transfer.get());
-    if (!options_.sigv4.empty()) {
+    if (keys != nullptr) {
         curl_easy_setopt(easy, CURLOPT_AWS_SIGV4, options_.sigv4.c_str());
-        curl_easy_setopt(easy, CURLOPT_USERNAME, options_.access_key.c_str());
-        curl_easy_setopt(easy, CURLOPT_PASSWORD, options_.secret_key.c_str());
+        curl_easy_setopt(easy, CURLOPT_USERNAME, keys->access_key.c_str());
+        curl_easy_setopt(easy, CURLOPT_PASSWORD, keys->secret_key.c_str());
     }
     curl_multi_add_handle(multi_.get(), easy);
     running_.emplace(easy, std::move(transfer));

@@ -29,10 +29,13 @@ struct HttpOptions {
     // The status is an answer, also when what follows never ends, or is cut off by the server.
     bool status_is_enough = false;
     std::string proxy;  // empty: none, whatever the environment says
-    // AWS Signature Version 4: "aws:amz:REGION:SERVICE" with the two keys.
-    std::string sigv4;
+    std::string sigv4;  // "aws:amz:REGION:SERVICE": requests that have keys are signed with version 4
+};
+
+struct SigningKeys {
     std::string access_key;
     std::string secret_key;
+    std::string session_token;  // goes into a header; empty: none
 };
 
 // Read connect_timeout, timeout, max_concurrent, proxy and tls_*.
@@ -44,6 +47,7 @@ struct HttpRequest {
     std::vector<std::string> headers;  // "Name: value", or "Name;" for an empty value
     std::string_view body;             // lives until the response
     std::string own_body;              // used instead when it is not empty
+    std::shared_ptr<const SigningKeys> keys = nullptr;
 };
 
 struct HttpResponse {

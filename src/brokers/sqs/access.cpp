@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "baton/error.hpp"
@@ -13,11 +12,6 @@ using nlohmann::json;
 using std::chrono::milliseconds;
 
 namespace {
-
-std::string environment(const char* name) {
-    const char* value = std::getenv(name);
-    return value == nullptr ? std::string() : value;
-}
 
 bool is_http(std::string_view url) {
     return url.starts_with("http://") || url.starts_with("https://");
@@ -40,8 +34,8 @@ std::string region_of(const std::string& endpoint) {
 std::string read_region(const relay::Settings& settings) {
     std::string region = settings.text("region", region_of(settings.text("queue")));
     if (region.empty()) region = region_of(settings.text("endpoint", ""));
-    if (region.empty()) region = environment("AWS_REGION");
-    if (region.empty()) region = environment("AWS_DEFAULT_REGION");
+    if (region.empty()) region = process_environment("AWS_REGION");
+    if (region.empty()) region = process_environment("AWS_DEFAULT_REGION");
     if (region.empty()) settings.refuse("region", "is missing", "set region or AWS_REGION");
     return region;
 }
@@ -112,13 +106,7 @@ SqsAccess::SqsAccess(const relay::Settings& settings, std::int64_t default_concu
         if (account_.empty())
             settings.refuse("account", "is missing", "a queue's name needs it, a queue's URL does not");
     }
-    session_token_ =
-        settings.text("session_token", settings.has("access_key") ? "" : environment("AWS_SESSION_TOKEN"));
-    options_.access_key = settings.text("access_key", environment("AWS_ACCESS_KEY_ID"));
-    options_.secret_key = settings.text("secret_key", environment("AWS_SECRET_ACCESS_KEY"));
-    if (options_.access_key.empty() || options_.secret_key.empty())
-        settings.refuse(options_.access_key.empty() ? "access_key" : "secret_key", "is missing",
-                        "set access_key and secret_key, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY");
+    credentials_ = std::make_shared<AwsCredentials>(settings, region);
     options_.sigv4 = "aws:amz:" + region + ":sqs";
 }
 
@@ -132,7 +120,7 @@ wire::HttpRequest SqsAccess::request(const std::string& action, std::string body
     wire::HttpRequest made;
     made.url = endpoint_ + "/";
     made.headers = {"content-type: application/x-amz-json-1.0", "x-amz-target: AmazonSQS." + action};
-    if (!session_token_.empty()) made.headers.push_back("x-amz-security-token: " + session_token_);
+    made.keys = credentials_->keys();
     made.own_body = std::move(body);
     return made;
 }

@@ -3,8 +3,8 @@
 // carry, and what it says when it refuses. For the sink and for the source.
 //
 // Settings: queue (a URL, or a name), account and endpoint (for names; endpoint is AWS's own for the region
-// unless given), region (else from the URL or AWS_REGION), access_key, secret_key, session_token (else
-// AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN), and those of every HTTP client.
+// unless given), region (else from the URL or AWS_REGION), access_key, secret_key, session_token, profile
+// (else see brokers/sqs/credentials.hpp), and those of every HTTP client.
 
 #include <initializer_list>
 #include <nlohmann/json_fwd.hpp>
@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "wire/http_transfers.hpp"
+#include "brokers/sqs/credentials.hpp"
 
 namespace baton::brokers {
 
@@ -50,8 +50,13 @@ class SqsAccess {
     // Return the URL of a queue given by URL or name; empty when it lies on another host, which our signature
     // is not for, or cannot be made.
     std::string queue_url(const std::string& queue) const;
-    // Make a request whose body is JSON; it is signed when it is sent.
+    // Make a request whose body is JSON; it is signed when it is sent. Throws ConnectionError when there are
+    // no keys.
     wire::HttpRequest request(const std::string& action, std::string body) const;
+    // Have keys for the next requests, asking for them where that is due. Throws ConnectionError.
+    void find_keys() const { credentials_->keys(); }
+    // The keys were refused; others may be had.
+    void refused() const { credentials_->refused(); }
     // Look whether the queue is there. Throws ConnectionError or UsageError.
     void check_queue(const std::string& url) const;
 
@@ -59,7 +64,7 @@ class SqsAccess {
     wire::HttpOptions options_;
     std::string endpoint_;  // scheme, host and port
     std::string account_;   // makes a name a URL
-    std::string session_token_;
+    std::shared_ptr<AwsCredentials> credentials_;
 };
 
 }  // namespace baton::brokers

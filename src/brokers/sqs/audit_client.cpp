@@ -2,7 +2,6 @@
 
 #include <curl/curl.h>
 
-#include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -14,11 +13,6 @@ namespace baton::brokers {
 using nlohmann::json;
 
 namespace {
-
-std::string environment(const char* name) {
-    const char* value = std::getenv(name);
-    return value == nullptr ? "" : value;
-}
 
 Received received(const json& message) {
     Received got;
@@ -44,13 +38,10 @@ std::size_t append(char* bytes, std::size_t, std::size_t size, std::string* into
 }  // namespace
 
 SqsClient::SqsClient(const relay::Settings& settings) {
-    const std::string region = settings.text("region", environment("AWS_REGION"));
+    const std::string region = settings.text("region", process_environment("AWS_REGION"));
     endpoint_ = settings.text("endpoint", "https://sqs." + region + ".amazonaws.com");
     sigv4_ = "aws:amz:" + region + ":sqs";
-    access_key_ = settings.text("access_key", environment("AWS_ACCESS_KEY_ID"));
-    secret_key_ = settings.text("secret_key", environment("AWS_SECRET_ACCESS_KEY"));
-    session_token_ =
-        settings.text("session_token", settings.has("access_key") ? "" : environment("AWS_SESSION_TOKEN"));
+    credentials_ = std::make_shared<AwsCredentials>(settings, region);
 }
 
 json SqsClient::ask(const std::string& action, const json& request) const {
@@ -60,8 +51,9 @@ json SqsClient::ask(const std::string& action, const json& request) const {
     std::string answer;
     curl_slist* headers = curl_slist_append(nullptr, "content-type: application/x-amz-json-1.0");
     headers = curl_slist_append(headers, ("x-amz-target: AmazonSQS." + action).c_str());
-    if (!session_token_.empty())
-        headers = curl_slist_append(headers, ("x-amz-security-token: " + session_token_).c_str());
+    const auto keys = credentials_ ? credentials_->keys() : nullptr;
+    if (keys && !keys->session_token.empty())
+        headers = curl_slist_append(headers, ("x-amz-security-token: " + keys->session_token).c_str());
     curl_easy_setopt(easy.get(), CURLOPT_URL, url.c_str());
     curl_easy_setopt(easy.get(), CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(easy.get(), CURLOPT_TIMEOUT_MS, 30'000L);
@@ -70,10 +62,10 @@ json SqsClient::ask(const std::string& action, const json& request) const {
     curl_easy_setopt(easy.get(), CURLOPT_COPYPOSTFIELDS, body.c_str());
     curl_easy_setopt(easy.get(), CURLOPT_WRITEDATA, &answer);
     curl_easy_setopt(easy.get(), CURLOPT_WRITEFUNCTION, append);
-    if (!access_key_.empty()) {
+    if (keys) {
         curl_easy_setopt(easy.get(), CURLOPT_AWS_SIGV4, sigv4_.c_str());
-        curl_easy_setopt(easy.get(), CURLOPT_USERNAME, access_key_.c_str());
-        curl_easy_setopt(easy.get(), CURLOPT_PASSWORD, secret_key_.c_str());
+        curl_easy_setopt(easy.get(), CURLOPT_USERNAME, keys->access_key.c_str());
+        curl_easy_setopt(easy.get(), CURLOPT_PASSWORD, keys->secret_key.c_str());
     }
     const CURLcode result = curl_easy_perform(easy.get());
     curl_slist_free_all(headers);

@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "brokers/received.hpp"
-#include "relay/settings.hpp"
+#include "brokers/sqs/credentials.hpp"
 
 namespace baton::brokers {
 
 class SqsClient {
   public:
-    // By endpoint, region, access_key, secret_key and session_token, as the sink reads them.
+    // By endpoint, region and the keys, as the sink finds them.
     explicit SqsClient(const relay::Settings& settings);
     // Without a signature, for servers that do not ask who we are.
     explicit SqsClient(int port) : endpoint_("http://127.0.0.1:" + std::to_string(port)) {}
@@ -30,7 +30,8 @@ class SqsClient {
     bool holds_back(const std::string& url) const;
 
   private:
-    std::string endpoint_, sigv4_, access_key_, secret_key_, session_token_;
+    std::string endpoint_, sigv4_;
+    std::shared_ptr<AwsCredentials> credentials_;
     std::set<std::string> taken_;  // the queue's own ids: it may hand out a message twice
 };
 

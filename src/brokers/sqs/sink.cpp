@@ -113,10 +113,16 @@ void SqsSink::send(std::span<const Message> messages) {
 
 // Form requests of what waits, as long as more may be under way.
 void SqsSink::start_waiting() {
-    if (!waiting_.empty() && !may_send()) {
-        for (const auto& entry : waiting_) report(entry, Verdict::retry, lease_is_over);
-        waiting_.clear();
+    const auto give_back = [this](const std::string& why) {
+        for (const auto& entry : std::exchange(waiting_, {})) report(entry, Verdict::retry, why);
+    };
+    if (waiting_.empty()) return;
+    try {
+        access_.find_keys();  // they may have to be asked for
+    } catch (const ConnectionError& error) {
+        return give_back(error.what());
     }
+    if (!may_send()) return give_back(lease_is_over);
     while (!waiting_.empty() && !transfers_.full()) {
         std::vector<SqsEntry> group;
         std::size_t bytes = 0;
@@ -159,6 +165,7 @@ void SqsSink::take(const wire::HttpResponse& response) {
         return;
     }
     const SqsComplaint complaint = SqsComplaint::read(response);
+    if (complaint.concerns_login()) access_.refused();
     const bool passes =
         response.status >= 500 || response.status == 408 || response.status == 429 || complaint.passes();
     const bool shut = complaint.concerns_queue() || complaint.concerns_login() || response.status == 401 ||

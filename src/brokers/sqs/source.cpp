@@ -166,6 +166,7 @@ void SqsFeed::judge(const wire::HttpResponse& response) {
     } else if (response.status != 0) {
         const auto complaint = SqsComplaint::read(response);
         words = complaint.words();
+        if (complaint.concerns_login()) access_.refused();
         if (response.status < 500 && response.status != 429 && !complaint.passes() &&
             !complaint.concerns_login())
             throw Error("sqs refused " + options_.queue + ": " + words, "check queue, region and keys");

@@ -138,6 +138,8 @@ TEST(SqsOnElasticMq, an_audit_waits_for_messages_that_the_queue_hides) {
     settings.set("type", "sqs");
     settings.set("endpoint", "http://127.0.0.1:" + std::to_string(server->port()));
     settings.set("region", "elasticmq");
+    settings.set("access_key", "key");
+    settings.set("secret_key", "secret");
     const auto place = brokers::make_audit_place({"hidden", settings, settings, {}});
     place->create();
     const SqsClient client(server->port());

@@ -1,0 +1,206 @@
+// Where keys for AWS come from. AWS itself is not to be had in a test: a server by script answers as its
+// documentation says, and writes down what it was asked.
+
+#include "brokers/sqs/credentials.hpp"
+
+#include <gtest/gtest.h>
+#include <httplib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "baton/error.hpp"
+#include "support/folder.hpp"
+
+namespace baton::brokers {
+
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = AwsCredentials::Clock;
+
+std::string expiry(Clock::time_point time) {
+    const std::time_t seconds = Clock::to_time_t(time);
+    char text[32];
+    std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", gmtime(&seconds));
+    return text;
+}
+
+class Keys : public testing::Test {
+  protected:
+    Keys() {
+        port = server.bind_to_any_port("127.0.0.1");
+        listening = std::thread([this] { server.listen_after_bind(); });
+        while (!server.is_running()) std::this_thread::sleep_for(1ms);
+        variables["HOME"] = folder.path();
+    }
+    ~Keys() override {
+        server.stop();
+        listening.join();
+    }
+
+    std::string url(const std::string& path = {}) const {
+        return "http://127.0.0.1:" + std::to_string(port) + path;
+    }
+    std::string write(const std::string& name, const std::string& text) const {
+        std::filesystem::create_directories((folder / name).parent_path());
+        std::ofstream(folder / name) << text;
+        return folder / name;
+    }
+    std::unique_ptr<AwsCredentials> find(const std::map<std::string, std::string>& given = {}) {
+        relay::Settings settings("sink");
+        for (const auto& [key, value] : given) settings.set(key, value);
+        return std::make_unique<AwsCredentials>(settings, "eu-west-1", [this](const std::string& name) {
+            const auto found = variables.find(name);
+            return found == variables.end() ? std::string() : found->second;
+        });
+    }
+    static std::string temporary(const std::string& name, Clock::time_point end) {
+        return R"({"Code":"Success","AccessKeyId":")" + name + R"(","SecretAccessKey":"s+/=","Token":"t-)" +
+               name + R"(","Expiration":")" + expiry(end) + "\"}";
+    }
+
+    test::Folder folder;
+    std::map<std::string, std::string> variables;
+    httplib::Server server;
+    int port = 0;
+    std::thread listening;
+};
+
+TEST_F(Keys, of_the_settings_come_before_all_others) {
+    variables["AWS_ACCESS_KEY_ID"] = "env";
+    variables["AWS_SECRET_ACCESS_KEY"] = "s";
+    const auto keys = find({{"access_key", "set"}, {"secret_key", "s"}})->keys();
+    EXPECT_EQ(keys->access_key, "set");
+    EXPECT_EQ(keys->session_token, "");
+    EXPECT_THROW(find({{"access_key", "half"}}), relay::SettingsError);
+    EXPECT_THROW(find({{"profile", "nobody"}}), relay::SettingsError);
+}
+
+TEST_F(Keys, of_the_environment_come_with_their_token) {
+    variables["AWS_ACCESS_KEY_ID"] = "env";
+    variables["AWS_SECRET_ACCESS_KEY"] = "s";
+    variables["AWS_SESSION_TOKEN"] = "t";
+    const auto keys = find()->keys();
+    EXPECT_EQ(keys->access_key, "env");
+    EXPECT_EQ(keys->session_token, "t");
+}
+
+TEST_F(Keys, of_a_profile_are_in_either_file) {
+    write(".aws/credentials", "# mine\n[default]\naws_access_key_id = one \naws_secret_access_key=a=b\n");
+    write(".aws/config",
+          "[default]\nregion = x\n[profile two]\naws_access_key_id=two\naws_secret_access_key=s\n"
+          "aws_session_token=t\n[profile bare]\nregion=y\n");
+    auto credentials = find();
+    EXPECT_EQ(credentials->keys()->access_key, "one");
+    EXPECT_EQ(credentials->keys()->secret_key, "a=b");
+    EXPECT_EQ(find({{"profile", "two"}})->keys()->session_token, "t");
+    variables["AWS_PROFILE"] = "two";
+    EXPECT_EQ(find()->keys()->access_key, "two");
+    variables["AWS_PROFILE"] = "bare";
+    EXPECT_THROW(find(), relay::SettingsError);
+}
+
+TEST_F(Keys, of_a_web_identity_are_exchanged_and_its_token_is_read_each_time) {
+    std::vector<std::string> tokens;
+    server.Post("/", [&](const httplib::Request& request, httplib::Response& response) {
+        EXPECT_EQ(request.get_param_value("Action"), "AssumeRoleWithWebIdentity");
+        EXPECT_EQ(request.get_param_value("RoleArn"), "arn:aws:iam::1:role/r&d");
+        tokens.push_back(request.get_param_value("WebIdentityToken"));
+        response.set_content(
+            "<R><Credentials><AccessKeyId>sts" + std::to_string(tokens.size()) +
+                "</AccessKeyId><SecretAccessKey>s+/=</SecretAccessKey><SessionToken>t</SessionToken>"
+                "<Expiration>" +
+                expiry(Clock::now() + 1h) + "</Expiration></Credentials></R>",
+            "text/xml");
+    });
+    variables["AWS_WEB_IDENTITY_TOKEN_FILE"] = write("token", "first\n");
+    variables["AWS_ROLE_ARN"] = "arn:aws:iam::1:role/r&d";
+    variables["AWS_ENDPOINT_URL_STS"] = url("/");
+    const auto credentials = find();
+    EXPECT_EQ(credentials->keys()->access_key, "sts1");
+    EXPECT_EQ(credentials->keys()->secret_key, "s+/=");
+    write("token", "second\n");
+    EXPECT_EQ(credentials->keys(Clock::now() + 56min)->access_key, "sts2") << "renewed before they expire";
+    EXPECT_EQ(tokens, (std::vector<std::string>{"first", "second"}));
+}
+
+TEST_F(Keys, of_a_container_need_its_token_and_no_foreign_host) {
+    server.Get("/role", [&](const httplib::Request& request, httplib::Response& response) {
+        if (request.get_header_value("Authorization") != "open") return void(response.status = 403);
+        response.set_content(temporary("task", Clock::now() + 6h), "application/json");
+    });
+    variables["AWS_CONTAINER_CREDENTIALS_FULL_URI"] = url("/role");
+    EXPECT_THROW(find()->keys(), ConnectionError);
+    variables["AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"] = write("agent", "open\n");
+    EXPECT_EQ(find()->keys()->session_token, "t-task");
+    variables["AWS_CONTAINER_CREDENTIALS_FULL_URI"] = "http://keys.example/role";
+    EXPECT_THROW(find(), UsageError);
+}
+
+TEST_F(Keys, of_an_instance_are_asked_for_with_a_token) {
+    server.Put("/latest/api/token", [](const httplib::Request& request, httplib::Response& response) {
+        if (!request.has_header("X-aws-ec2-metadata-token-ttl-seconds")) return void(response.status = 400);
+        response.set_content("imds", "text/plain");
+    });
+    server.Get("/latest/meta-data/iam/security-credentials/(.*)", [](const httplib::Request& request,
+                                                                     httplib::Response& response) {
+        if (request.get_header_value("X-aws-ec2-metadata-token") != "imds")
+            return void(response.status = 401);
+        response.set_content(
+            request.matches[1].length() == 0 ? "relay-role\n" : temporary("ec2", Clock::now() + 6h),
+            "text/plain");
+    });
+    variables["AWS_EC2_METADATA_SERVICE_ENDPOINT"] = url("/");
+    EXPECT_EQ(find()->keys()->access_key, "ec2");
+    variables["AWS_EC2_METADATA_DISABLED"] = "TRUE";
+    EXPECT_THROW(find(), relay::SettingsError);
+}
+
+TEST_F(Keys, that_still_hold_are_used_while_a_renewal_fails_and_no_longer) {
+    std::atomic<bool> down{false};
+    std::atomic<int> asked{0};
+    const auto now = Clock::now();
+    server.Get("/role", [&](const httplib::Request&, httplib::Response& response) {
+        ++asked;
+        if (down) return void(response.status = 500);
+        response.set_content(temporary("task" + std::to_string(asked), now + 1h), "application/json");
+    });
+    variables["AWS_CONTAINER_CREDENTIALS_FULL_URI"] = url("/role");
+    const auto credentials = find();
+    EXPECT_EQ(credentials->keys(now)->access_key, "task1");
+    EXPECT_EQ(credentials->keys(now + 54min)->access_key, "task1");
+    EXPECT_EQ(asked, 1);
+    down = true;
+    EXPECT_EQ(credentials->keys(now + 56min)->access_key, "task1");
+    EXPECT_EQ(credentials->keys(now + 56min)->access_key, "task1");
+    EXPECT_EQ(asked, 2) << "one question, then a pause";
+    EXPECT_THROW(credentials->keys(now + 61min), ConnectionError);
+    try {
+        credentials->keys(now + 61min);
+        ADD_FAILURE();
+    } catch (const ConnectionError& error) {
+        EXPECT_EQ(std::string(error.what()), "no keys for AWS from the container's agent: HTTP 500");
+    }
+    EXPECT_EQ(asked, 3);
+    down = false;
+    EXPECT_EQ(credentials->keys(now + 62min)->access_key, "task4");
+}
+
+TEST_F(Keys, that_are_refused_are_asked_for_again) {
+    std::atomic<int> asked{0};
+    const auto now = Clock::now();
+    server.Get("/role", [&](const httplib::Request&, httplib::Response& response) {
+        response.set_content(temporary("task" + std::to_string(++asked), now + 6h), "application/json");
+    });
+    variables["AWS_CONTAINER_CREDENTIALS_FULL_URI"] = url("/role");
+    const auto credentials = find();
+    EXPECT_EQ(credentials->keys()->access_key, "task1");
+    credentials->refused();
+    EXPECT_EQ(credentials->keys(Clock::now() + 1min)->access_key, "task2");
+}
+
+}  // namespace
+
+}  // namespace baton::brokers
