@@ -28,6 +28,12 @@ bool is_named(const Header& header, std::string_view name) {
     return same_name(header.name, name);
 }
 
+bool comes_again(const Headers& headers, std::size_t place) {
+    for (std::size_t i = place + 1; i < headers.size(); ++i)
+        if (headers[i].name == headers[place].name) return true;
+    return false;
+}
+
 const Header* find_header(const Headers& headers, std::string_view name) {
     for (const auto& header : headers)
         if (is_named(header, name)) return &header;

@@ -15,6 +15,9 @@ void append_headers(Headers& headers, std::string_view json_object);
 bool is_named(const Header& header, std::string_view name);
 bool begins_with(std::string_view name, std::string_view beginning);
 
+// True when a header with this name stands behind it too: where a name may stand once, the last one counts.
+bool comes_again(const Headers& headers, std::size_t place);
+
 // Find a header by name, whatever its case; null when there is none.
 const Header* find_header(const Headers& headers, std::string_view name);
 

@@ -18,13 +18,6 @@ std::string_view view_of(pn_bytes_t bytes) {
     return bytes.size == 0 ? std::string_view("") : std::string_view(bytes.start, bytes.size);
 }
 
-// A map has each name once: of headers with one name the last one counts.
-bool comes_later(const Headers& headers, std::size_t number) {
-    for (std::size_t i = number + 1; i < headers.size(); ++i)
-        if (headers[i].name == headers[number].name) return true;
-    return false;
-}
-
 // ActiveMQ Artemis takes properties that begin so for orders: to drop a message as a duplicate, say.
 bool is_order(const Header& header) {
     return begins_with(header.name, "_AMQ");
@@ -201,7 +194,7 @@ std::string Amqp1Codec::encode(const Message& message) {
         pn_data_enter(properties);
         for (std::size_t i = 0; i < message.headers.size(); ++i) {
             const Header& header = message.headers[i];
-            if (comes_later(message.headers, i)) continue;
+            if (comes_again(message.headers, i)) continue;
             pn_data_put_string(properties, bytes_of(is_order(header) ? "event-" + header.name : header.name));
             pn_data_put_string(properties, bytes_of(header.value));
             estimate += header.name.size() + header.value.size() + 32;

@@ -151,12 +151,6 @@ std::string framed(MqttType type, std::uint8_t flags, std::string_view body) {
 // The longest body of a packet that the length in front of it can tell.
 constexpr std::size_t longest_packet = 268'435'455;
 
-bool comes_later(const Message& message, std::size_t place) {
-    for (std::size_t i = place + 1; i < message.headers.size(); ++i)
-        if (message.headers[i].name == message.headers[place].name) return true;
-    return false;
-}
-
 std::string flaw_of_text(const std::string& what, std::string_view text) {
     if (text.size() > mqtt_longest_text)
         return what + " has " + std::to_string(text.size()) + " bytes, mqtt takes 65535";
@@ -292,7 +286,7 @@ MqttOutgoing write_publish(const Message& message, std::string_view topic, bool 
     append_pair(properties, "message-id", message.message_id);
     if (!message.key.empty()) append_pair(properties, "partition-key", message.key);
     for (std::size_t i = 0; i < message.headers.size(); ++i)
-        if (!comes_later(message, i))
+        if (!comes_again(message.headers, i))
             append_pair(
                 properties,
                 is_named(message.headers[i], "message-id") ? "event-message-id" : message.headers[i].name,

@@ -5,6 +5,7 @@
 #include "brokers/amqp1/audit_client.hpp"
 #include "brokers/amqp1/tests/server.hpp"
 #include "brokers/registry.hpp"
+#include "conformance/deliveries.hpp"
 #include "conformance/server_conformance.hpp"
 #include "conformance/sink_conformance.hpp"
 #include "relay/transform.hpp"
@@ -107,36 +108,6 @@ class Amqp1SinkTest : public testing::Test {
         Amqp1Client(server_->straight(), address).read_rest(all);
         return all;
     }
-    static std::vector<Message> messages(std::size_t count, const std::string& address,
-                                         std::string_view body = "{}") {
-        std::vector<Message> made(count);
-        for (std::size_t i = 0; i < count; ++i) {
-            made[i].ticket = i + 1;
-            made[i].message_id = "m" + std::to_string(i);
-            made[i].destination = address;
-            made[i].key = "k";
-            made[i].body = body;
-        }
-        return made;
-    }
-    // Send and wait until every message is reported.
-    static std::map<std::uint64_t, relay::Delivery> deliver(relay::Sink& sink,
-                                                            const std::vector<Message>& messages) {
-        std::vector<relay::Delivery> deliveries;
-        sink.send(messages);
-        wait_until("every message is reported", [&] {
-            sink.collect(deliveries, std::chrono::milliseconds(50));
-            return deliveries.size() >= messages.size();
-        });
-        std::map<std::uint64_t, relay::Delivery> fates;
-        for (auto& delivery : deliveries) fates.emplace(delivery.ticket, std::move(delivery));
-        EXPECT_EQ(fates.size(), messages.size());
-        return fates;
-    }
-    static void expect_delivered(relay::Sink& sink, const std::vector<Message>& messages) {
-        for (const auto& [ticket, delivery] : deliver(sink, messages))
-            EXPECT_EQ(delivery.verdict, Verdict::delivered) << delivery.error;
-    }
 
     static inline std::unique_ptr<ArtemisServer> server_;
     static inline std::string reason_;
@@ -145,7 +116,7 @@ class Amqp1SinkTest : public testing::Test {
 
 TEST_F(Amqp1SinkTest, an_address_that_is_not_there_is_shut_and_the_others_go_on) {
     const std::string open = make_address();
-    auto mixed = messages(4, open);
+    auto mixed = numbered(4, open);
     mixed[1].destination = "missing.one";
     const auto fates = deliver(*make(), mixed);
     EXPECT_EQ(fates.at(2).verdict, Verdict::shut);
@@ -159,21 +130,21 @@ TEST_F(Amqp1SinkTest, an_address_that_is_not_there_is_shut_and_the_others_go_on)
 TEST_F(Amqp1SinkTest, a_right_taken_away_shuts_the_address_also_while_its_link_is_open) {
     const std::string address = make_address();
     const auto sink = make();
-    expect_delivered(*sink, messages(2, address));
+    expect_delivered(*sink, numbered(2, address));
     server_->deny(address);
-    for (const auto& [ticket, delivery] : deliver(*sink, messages(2, address))) {
+    for (const auto& [ticket, delivery] : deliver(*sink, numbered(2, address))) {
         EXPECT_EQ(delivery.verdict, Verdict::shut);
         EXPECT_NE(delivery.error.find("unauthorized"), std::string::npos) << delivery.error;
     }
     server_->allow(address);
-    expect_delivered(*sink, messages(2, address));
+    expect_delivered(*sink, numbered(2, address));
 }
 
 TEST_F(Amqp1SinkTest, a_queue_that_is_full_rejects_nothing_for_good) {
     const std::string body(4000, 'x');
     std::size_t given_back = 0;
     for (const auto& [ticket, delivery] :
-         deliver(*make(), messages(40, ArtemisServer::small_address(), body))) {
+         deliver(*make(), numbered(40, ArtemisServer::small_address(), body))) {
         EXPECT_TRUE(delivery.verdict == Verdict::delivered || delivery.verdict == Verdict::retry)
             << delivery.error;
         if (delivery.verdict == Verdict::retry) ++given_back;
@@ -198,7 +169,7 @@ TEST_F(Amqp1SinkTest, check_tells_an_address_that_is_there_from_one_that_is_not)
 
 TEST_F(Amqp1SinkTest, what_cannot_be_a_message_is_rejected_before_it_is_sent) {
     const std::string address = make_address();
-    auto bad = messages(3, address);
+    auto bad = numbered(3, address);
     bad[0].headers.add("broken", "\xff");
     bad[1].message_id = std::string("zero\0", 5);
     bad[2].destination = "bad\xff";
@@ -207,12 +178,12 @@ TEST_F(Amqp1SinkTest, what_cannot_be_a_message_is_rejected_before_it_is_sent) {
         EXPECT_EQ(delivery.verdict, Verdict::rejected) << ticket;
         EXPECT_FALSE(delivery.error.empty()) << ticket;
     }
-    expect_delivered(*sink, messages(1, address));
+    expect_delivered(*sink, numbered(1, address));
 }
 
 TEST_F(Amqp1SinkTest, headers_are_no_orders_to_the_broker) {
     const std::string address = make_address();
-    auto alike = messages(3, address);
+    auto alike = numbered(3, address);
     for (auto& message : alike) message.headers.add("_AMQ_DUPL_ID", "same");
     expect_delivered(*make(), alike);
     const auto all = taken_from(address);
@@ -224,7 +195,7 @@ TEST_F(Amqp1SinkTest, an_address_for_each_message_does_not_keep_a_link_for_each)
     const auto sink = make();
     const std::string prefix = make_address();
     for (int round = 0; round < 5; ++round) {
-        auto many = messages(100, "");
+        auto many = numbered(100, "");
         for (std::size_t i = 0; i < many.size(); ++i)
             many[i].destination = prefix + "." + std::to_string(round) + "." + std::to_string(i);
         expect_delivered(*sink, many);
@@ -268,13 +239,13 @@ TEST_F(Amqp1SinkTest, cloudevents_attributes_are_application_properties) {
 TEST_F(Amqp1SinkTest, tls_is_spoken_and_a_stranger_is_not_trusted) {
     const std::string address = make_address();
     settings_.set("url", "amqps://localhost:" + std::to_string(server_->tls_port()));
-    for (const auto& [ticket, delivery] : deliver(*make(), messages(2, address))) {
+    for (const auto& [ticket, delivery] : deliver(*make(), numbered(2, address))) {
         EXPECT_EQ(delivery.verdict, Verdict::retry);
         EXPECT_NE(delivery.error.find("self-signed"), std::string::npos) << delivery.error;
     }
     settings_.set("tls_ca", server_->certificate->cert.string());
     const std::string body(1 << 20, 'x');
-    expect_delivered(*make(), messages(10, address, body));
+    expect_delivered(*make(), numbered(10, address, body));
     EXPECT_EQ(taken_from(address).size(), 10U);
 }
 
@@ -287,7 +258,7 @@ TEST_F(Amqp1SinkTest, a_certificate_is_a_login) {
     settings.set("tls_key", server_->certificate->key.string());
     const auto sink = brokers::make_sink(settings);
     const std::string address = make_address();
-    expect_delivered(*sink, messages(2, address));
+    expect_delivered(*sink, numbered(2, address));
     EXPECT_EQ(taken_from(address).size(), 2U);
 }
 

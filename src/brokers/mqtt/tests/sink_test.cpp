@@ -5,6 +5,7 @@
 #include "brokers/mqtt/audit_client.hpp"
 #include "brokers/mqtt/tests/server.hpp"
 #include "brokers/registry.hpp"
+#include "conformance/deliveries.hpp"
 #include "conformance/driver.hpp"
 #include "conformance/server_conformance.hpp"
 #include "conformance/sink_conformance.hpp"
@@ -97,32 +98,6 @@ class MqttSinkTest : public testing::Test {
         MqttClient(straight_to(server_), "reader").read_all(all);
         return all;
     }
-    static std::vector<Message> messages(std::size_t count, const std::string& topic,
-                                         std::string_view body = "{}") {
-        std::vector<Message> made(count);
-        for (std::size_t i = 0; i < count; ++i) {
-            made[i].ticket = i + 1;
-            made[i].message_id = "m" + std::to_string(i);
-            made[i].destination = topic;
-            made[i].key = "k";
-            made[i].body = body;
-        }
-        return made;
-    }
-    // Send and wait until every message is reported.
-    static std::map<std::uint64_t, relay::Delivery> deliver(relay::Sink& sink,
-                                                            const std::vector<Message>& messages) {
-        std::vector<relay::Delivery> deliveries;
-        sink.send(messages);
-        wait_until("every message is reported", [&] {
-            sink.collect(deliveries, std::chrono::milliseconds(50));
-            return deliveries.size() >= messages.size();
-        });
-        std::map<std::uint64_t, relay::Delivery> fates;
-        for (auto& delivery : deliveries) fates.emplace(delivery.ticket, std::move(delivery));
-        EXPECT_EQ(fates.size(), messages.size());
-        return fates;
-    }
     // Deliver again what comes back: mosquitto 2.0 hangs up after it has refused a message, and those behind
     // get no answer.
     static std::map<std::uint64_t, relay::Delivery> insist(relay::Sink& sink,
@@ -141,10 +116,6 @@ class MqttSinkTest : public testing::Test {
         });
         return fates;
     }
-    static void expect_delivered(relay::Sink& sink, const std::vector<Message>& messages) {
-        for (const auto& [ticket, delivery] : deliver(sink, messages))
-            EXPECT_EQ(delivery.verdict, relay::Verdict::delivered) << delivery.error;
-    }
 
     MosquittoServer server_;
     relay::Settings settings_{"sink"};
@@ -152,14 +123,14 @@ class MqttSinkTest : public testing::Test {
 
 TEST_F(MqttSinkTest, a_message_without_subscribers_is_delivered) {
     start();
-    expect_delivered(*make(), messages(3, "nobody/listens"));
+    expect_delivered(*make(), numbered(3, "nobody/listens"));
 }
 
 TEST_F(MqttSinkTest, a_topic_that_may_not_be_written_is_shut_and_the_others_go_on) {
     server_.deny("closed");
     start();
     listen("#");
-    auto mixed = messages(4, "open");
+    auto mixed = numbered(4, "open");
     mixed[1].destination = "closed";
     const auto fates = insist(*make(), mixed);
     EXPECT_EQ(fates.at(2).verdict, relay::Verdict::shut);
@@ -174,7 +145,7 @@ TEST_F(MqttSinkTest, a_topic_that_may_not_be_written_is_shut_and_the_others_go_o
 TEST_F(MqttSinkTest, a_message_that_the_server_calls_too_large_is_rejected_alone) {
     start({"message_size_limit 1000"});
     const std::string large(2000, 'x');
-    auto mixed = messages(3, "limit");
+    auto mixed = numbered(3, "limit");
     mixed[1].body = large;
     const auto fates = insist(*make(), mixed);
     EXPECT_EQ(fates.at(1).verdict, relay::Verdict::delivered);
@@ -187,20 +158,20 @@ TEST_F(MqttSinkTest, the_servers_maximum_packet_size_is_known_once_connected) {
     start({"max_packet_size 5000"});
     const auto sink = make();
     EXPECT_EQ(sink->traits().max_message_bytes, 0U);
-    expect_delivered(*sink, messages(1, "t"));
+    expect_delivered(*sink, numbered(1, "t"));
     EXPECT_EQ(sink->traits().max_message_bytes, 5000U);
 }
 
 TEST_F(MqttSinkTest, no_more_messages_are_under_way_than_the_server_takes) {
     start({"max_inflight_messages 3"});
     listen("t");
-    expect_delivered(*make(), messages(200, "t"));
+    expect_delivered(*make(), numbered(200, "t"));
     EXPECT_EQ(heard().size(), 200U);
 }
 
 TEST_F(MqttSinkTest, what_cannot_be_a_packet_is_rejected_before_it_is_sent) {
     start();
-    auto bad = messages(4, "t");
+    auto bad = numbered(4, "t");
     const std::string long_topic(70'000, 't');
     bad[0].destination = long_topic;
     bad[1].destination = "wild/+/card";
@@ -211,13 +182,13 @@ TEST_F(MqttSinkTest, what_cannot_be_a_packet_is_rejected_before_it_is_sent) {
         EXPECT_EQ(delivery.verdict, relay::Verdict::rejected) << ticket;
         EXPECT_FALSE(delivery.error.empty()) << ticket;
     }
-    expect_delivered(*sink, messages(1, "t"));
+    expect_delivered(*sink, numbered(1, "t"));
 }
 
 TEST_F(MqttSinkTest, a_retained_message_waits_for_who_subscribes_later) {
     start();
     settings_.set("retain", true);
-    expect_delivered(*make(), messages(2, "state/one"));
+    expect_delivered(*make(), numbered(2, "state/one"));
     MqttClient late(straight_to(server_), "late");
     late.subscribe("state/#");
     std::vector<Received> all;
@@ -264,7 +235,7 @@ TEST_F(MqttSinkTest, tls_is_spoken_and_a_stranger_is_not_trusted) {
     start({"listener " + std::to_string(tls_port) + " 127.0.0.1", "certfile " + certificate.cert.string(),
            "keyfile " + certificate.key.string()});
     settings_.set("url", "mqtts://localhost:" + std::to_string(tls_port));
-    for (const auto& [ticket, delivery] : deliver(*make(), messages(2, "s"))) {
+    for (const auto& [ticket, delivery] : deliver(*make(), numbered(2, "s"))) {
         EXPECT_EQ(delivery.verdict, relay::Verdict::retry);
         EXPECT_NE(delivery.error.find("self-signed"), std::string::npos) << delivery.error;
     }
@@ -272,7 +243,7 @@ TEST_F(MqttSinkTest, tls_is_spoken_and_a_stranger_is_not_trusted) {
     listen("s");
     const std::string body(1 << 20, 'x');
     EXPECT_NO_THROW(make()->check());
-    expect_delivered(*make(), messages(20, "s", body));
+    expect_delivered(*make(), numbered(20, "s", body));
     EXPECT_EQ(heard().size(), 20U);
 }
 
@@ -280,9 +251,9 @@ TEST_F(MqttSinkTest, a_connection_closed_while_idle_costs_no_message_an_attempt)
     start();
     settings_.set("client_id", "idle");
     const auto sink = make();
-    expect_delivered(*sink, messages(1, "t"));
+    expect_delivered(*sink, numbered(1, "t"));
     MqttClient::forget(straight_to(server_), "idle");  // takes the session over
-    expect_delivered(*sink, messages(1, "t"));
+    expect_delivered(*sink, numbered(1, "t"));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "brokers/redis/audit_client.hpp"
 #include "brokers/redis/tests/server.hpp"
 #include "brokers/registry.hpp"
+#include "conformance/deliveries.hpp"
 #include "conformance/driver.hpp"
 #include "conformance/server_conformance.hpp"
 #include "conformance/sink_conformance.hpp"
@@ -79,29 +80,6 @@ class RedisSinkTest : public testing::Test {
         return "redis://" + login + "127.0.0.1:" + std::to_string(server_.port());
     }
     std::unique_ptr<relay::Sink> make() const { return brokers::make_sink(settings_); }
-    static std::vector<Message> messages(std::size_t count, const std::string& stream,
-                                         std::string_view body = "{}") {
-        std::vector<Message> made(count);
-        for (std::size_t i = 0; i < count; ++i) {
-            made[i].ticket = i + 1;
-            made[i].message_id = "m" + std::to_string(i);
-            made[i].destination = stream;
-            made[i].key = "k";
-            made[i].body = body;
-        }
-        return made;
-    }
-    // Send and wait until every message is reported.
-    static std::vector<relay::Delivery> deliver(relay::Sink& sink, const std::vector<Message>& messages) {
-        std::vector<relay::Delivery> deliveries;
-        sink.send(messages);
-        wait_until("every message is reported", [&] {
-            sink.collect(deliveries, std::chrono::milliseconds(50));
-            return deliveries.size() >= messages.size();
-        });
-        EXPECT_EQ(deliveries.size(), messages.size());
-        return deliveries;
-    }
 
     RedisServer server_;
     relay::Settings settings_{"sink"};
@@ -111,7 +89,7 @@ TEST_F(RedisSinkTest, a_stream_is_trimmed_to_maxlen) {
     start();
     settings_.set("maxlen", std::int64_t{10});
     settings_.set("maxlen_exact", true);
-    for (const auto& delivery : deliver(*make(), messages(50, "trimmed")))
+    for (const auto& delivery : reports_of(*make(), numbered(50, "trimmed")))
         EXPECT_EQ(delivery.verdict, relay::Verdict::delivered);
     EXPECT_EQ(RedisClient(server_.port()).number({"XLEN", "trimmed"}), 10);
 }
@@ -123,8 +101,8 @@ TEST_F(RedisSinkTest, a_full_server_takes_none_of_a_key_after_the_first_it_refus
     settings_.set("transaction_size", std::int64_t{20});
     const auto sink = make();
     client.run({"CONFIG", "SET", "maxmemory", "1mb"});
-    const auto many = messages(400, "full", body);
-    const auto refused = deliver(*sink, many);
+    const auto many = numbered(400, "full", body);
+    const auto refused = reports_of(*sink, many);
     std::size_t delivered = 0;
     bool failed = false;
     for (const auto& delivery : refused) {
@@ -140,21 +118,21 @@ TEST_F(RedisSinkTest, a_full_server_takes_none_of_a_key_after_the_first_it_refus
     EXPECT_TRUE(failed);
     EXPECT_EQ(RedisClient(server_.port()).number({"XLEN", "full"}), static_cast<std::int64_t>(delivered));
     client.run({"CONFIG", "SET", "maxmemory", "0"});
-    for (const auto& delivery : deliver(*sink, messages(20, "full", body)))
+    for (const auto& delivery : reports_of(*sink, numbered(20, "full", body)))
         EXPECT_EQ(delivery.verdict, relay::Verdict::delivered) << delivery.error;
 }
 
 TEST_F(RedisSinkTest, a_wrong_password_is_waited_for_in_the_servers_words_and_the_right_one_works) {
     start({"--requirepass", "secret"});
     settings_.set("url", url(":wrong@"));
-    for (const auto& delivery : deliver(*make(), messages(2, "s"))) {
+    for (const auto& delivery : reports_of(*make(), numbered(2, "s"))) {
         EXPECT_EQ(delivery.verdict, relay::Verdict::shut);
         EXPECT_NE(delivery.error.find("WRONGPASS"), std::string::npos) << delivery.error;
     }
     EXPECT_THROW(make()->check(), Error);
     settings_.set("url", url(":secret@") + "/3");
     EXPECT_NO_THROW(make()->check());
-    for (const auto& delivery : deliver(*make(), messages(2, "s")))
+    for (const auto& delivery : reports_of(*make(), numbered(2, "s")))
         EXPECT_EQ(delivery.verdict, relay::Verdict::delivered) << delivery.error;
     RedisClient client(server_.port());
     client.run({"AUTH", "secret"});
@@ -169,16 +147,16 @@ TEST_F(RedisSinkTest, a_stream_that_the_user_may_not_write_is_shut_and_the_other
     settings_.set("url", url("relay:pw@"));
     // The second transaction would be taken, but its messages must not overtake the first of their key.
     settings_.set("transaction_size", std::int64_t{2});
-    auto mixed = messages(4, "open");
+    auto mixed = numbered(4, "open");
     mixed[1].destination = "closed";
     const auto sink = make();
     std::map<std::uint64_t, relay::Delivery> fate;
-    for (const auto& delivery : deliver(*sink, mixed)) fate.emplace(delivery.ticket, delivery);
+    for (const auto& delivery : reports_of(*sink, mixed)) fate.emplace(delivery.ticket, delivery);
     EXPECT_EQ(fate.at(2).verdict, relay::Verdict::shut);
     EXPECT_NE(fate.at(2).error.find("NOPERM"), std::string::npos) << fate.at(2).error;
     for (const std::uint64_t ticket : {1, 3, 4})
         EXPECT_EQ(fate.at(ticket).verdict, relay::Verdict::retry) << ticket;
-    for (const auto& delivery : deliver(*sink, {mixed[0], mixed[2], mixed[3]}))
+    for (const auto& delivery : reports_of(*sink, {mixed[0], mixed[2], mixed[3]}))
         EXPECT_EQ(delivery.verdict, relay::Verdict::delivered) << delivery.error;
     EXPECT_EQ(client.number({"XLEN", "open"}), 3);
 }
@@ -186,14 +164,14 @@ TEST_F(RedisSinkTest, a_stream_that_the_user_may_not_write_is_shut_and_the_other
 TEST_F(RedisSinkTest, a_body_over_the_servers_limit_is_rejected_alone) {
     start({"--proto-max-bulk-len", "1048576"});
     const std::string large(2 << 20, 'x');
-    auto mixed = messages(3, "limit");
+    auto mixed = numbered(3, "limit");
     mixed[1].body = large;
     const auto sink = make();
     std::vector<Message> left = mixed;
     std::map<std::uint64_t, relay::Delivery> final;
     wait_until("all are delivered or rejected", [&] {
         std::vector<Message> again;
-        for (const auto& delivery : deliver(*sink, left))
+        for (const auto& delivery : reports_of(*sink, left))
             if (delivery.verdict == relay::Verdict::retry)
                 again.push_back(mixed[delivery.ticket - 1]);
             else
@@ -213,7 +191,7 @@ TEST_F(RedisSinkTest, missing_replicas_keep_a_message_undelivered) {
     settings_.set("wait_timeout", "100ms");
     const auto sink = make();
     for (int time = 0; time < 2; ++time)
-        for (const auto& delivery : deliver(*sink, messages(2, "lonely"))) {
+        for (const auto& delivery : reports_of(*sink, numbered(2, "lonely"))) {
             EXPECT_EQ(delivery.verdict, relay::Verdict::retry);
             EXPECT_NE(delivery.error.find("0 of 1 replicas"), std::string::npos) << delivery.error;
         }
@@ -225,7 +203,7 @@ TEST_F(RedisSinkTest, tls_is_spoken_and_a_stranger_is_not_trusted) {
     start({"--tls-port", std::to_string(tls_port), "--tls-cert-file", certificate.cert.string(),
            "--tls-key-file", certificate.key.string(), "--tls-auth-clients", "no"});
     settings_.set("url", "rediss://localhost:" + std::to_string(tls_port));
-    for (const auto& delivery : deliver(*make(), messages(2, "s"))) {
+    for (const auto& delivery : reports_of(*make(), numbered(2, "s"))) {
         EXPECT_EQ(delivery.verdict, relay::Verdict::retry);
         EXPECT_NE(delivery.error.find("self-signed"), std::string::npos) << delivery.error;
     }
@@ -234,7 +212,7 @@ TEST_F(RedisSinkTest, tls_is_spoken_and_a_stranger_is_not_trusted) {
     for (const auto& host : {"localhost", "127.0.0.1"}) {
         settings_.set("url", std::string("rediss://") + host + ":" + std::to_string(tls_port));
         EXPECT_NO_THROW(make()->check());
-        for (const auto& delivery : deliver(*make(), messages(20, "s", body)))
+        for (const auto& delivery : reports_of(*make(), numbered(20, "s", body)))
             EXPECT_EQ(delivery.verdict, relay::Verdict::delivered) << delivery.error;
     }
     EXPECT_EQ(RedisClient(server_.port()).number({"XLEN", "s"}), 40);
@@ -244,9 +222,9 @@ TEST_F(RedisSinkTest, a_connection_closed_while_idle_costs_no_message_an_attempt
     start();
     RedisClient client(server_.port());
     const auto sink = make();
-    deliver(*sink, messages(1, "idle"));
+    reports_of(*sink, numbered(1, "idle"));
     client.run({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
-    for (const auto& delivery : deliver(*sink, messages(1, "idle")))
+    for (const auto& delivery : reports_of(*sink, numbered(1, "idle")))
         EXPECT_EQ(delivery.verdict, relay::Verdict::delivered) << delivery.error;
 }
 
@@ -258,12 +236,12 @@ TEST_F(RedisSinkTest, after_a_failover_the_old_server_is_left_and_all_arrives_at
     Proxy name(server_.port());
     settings_.set("url", "redis://127.0.0.1:" + std::to_string(name.port()));
     const auto sink = make();
-    for (const auto& delivery : deliver(*sink, messages(2, "moved")))
+    for (const auto& delivery : reports_of(*sink, numbered(2, "moved")))
         EXPECT_EQ(delivery.verdict, relay::Verdict::delivered) << delivery.error;
     RedisClient(server_.port()).run({"REPLICAOF", "127.0.0.1", std::to_string(next.port())});
     name.set_target(next.port());
     Driver driver(*sink);
-    driver.give(messages(200, "moved"));
+    driver.give(numbered(200, "moved"));
     driver.run();
     EXPECT_GT(driver.retries(), 0U);
     EXPECT_TRUE(driver.rejected().empty()) << driver.last_error();
@@ -274,11 +252,11 @@ TEST_F(RedisSinkTest, a_password_that_is_asked_for_from_now_on_shuts_and_is_wait
     start();
     RedisClient client(server_.port());
     const auto sink = make();
-    deliver(*sink, messages(1, "s"));
+    reports_of(*sink, numbered(1, "s"));
     client.run({"CONFIG", "SET", "requirepass", "secret"});
     client.run({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
     Driver driver(*sink);
-    driver.give(messages(50, "s"));
+    driver.give(numbered(50, "s"));
     driver.run_until([&] { return driver.shut() >= 100; });
     EXPECT_NE(driver.last_error().find("NOAUTH"), std::string::npos) << driver.last_error();
     EXPECT_TRUE(driver.rejected().empty());
