@@ -1,6 +1,8 @@
 // baton_internal.sift_event(): the row trigger of an outbox. Lets ordinary events pass, and asks
 // baton_internal.judge_event() about all others, so that what an outbox takes in is decided in one place.
 
+#include "sift.hpp"
+
 #include "pg/guard.hpp"
 #include "pg/sequence.hpp"
 
@@ -187,15 +189,16 @@ bool are_short(const Sieve& sieve, TupleTableSlot* event) {
 
 // The mark as this transaction knows it: read once, after the transaction got its id. Whoever raises the mark
 // later counts on nothing that this transaction does.
+struct KnownMark {
+    Oid mark;
+    std::uint64_t xid;
+    std::int64_t value;
+};
+KnownMark known_mark{InvalidOid, 0, 0};
+
 std::int64_t mark_of(Oid mark, std::uint64_t xid) {
-    struct Known {
-        Oid mark;
-        std::uint64_t xid;
-        std::int64_t value;
-    };
-    static Known known{InvalidOid, 0, 0};
-    if (known.mark != mark || known.xid != xid) known = {mark, xid, pg::last_value(mark)};
-    return known.value;
+    if (known_mark.mark != mark || known_mark.xid != xid) known_mark = {mark, xid, pg::last_value(mark)};
+    return known_mark.value;
 }
 
 // Whether the event's id is one that the log's sequence has handed out, above the mark, for this transaction.
@@ -238,6 +241,10 @@ Datum ask_judge(Sieve& sieve, FunctionCallInfo fcinfo) {
 }
 
 }  // namespace
+
+void baton::sift::forget_mark() {
+    known_mark = {InvalidOid, 0, 0};
+}
 
 extern "C" Datum baton_sift_event(PG_FUNCTION_ARGS) {
     return pg::enter([&] {

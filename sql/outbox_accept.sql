@@ -121,6 +121,18 @@ end
 $$;
 comment on function baton_internal.is_of_past_era(int, regclass, bigint) is 'whether an id lies in an era that is over';
 
+-- Refuse an id of an era that is over.
+create function baton_internal.refuse_past_id(log regclass, id bigint)
+returns void
+language plpgsql stable
+as $$
+begin
+    raise exception 'event id % is of a time before outbox % was restored', id, log
+        using errcode = 'generated_always', hint = 'leave id out, the outbox numbers its events';
+end
+$$;
+comment on function baton_internal.refuse_past_id(regclass, bigint) is 'raises generated_always';
+
 -- Refuse an id that the log's sequence has not handed out: publishers would come upon the id later, and fail for no fault of their own.
 -- An id from the past is taken, and delivered as any other: one that is not above the mark is written down (sql/floors.sql). The mark is read
 -- after the transaction has its id, which the event carries. Of what a restore loads only the transaction is judged, see
@@ -143,8 +155,7 @@ begin
             using errcode = 'generated_always', hint = 'leave id out, the outbox numbers its events';
     elsif (id > pg_sequence_last_value(mark)) is not true then
         if baton_internal.is_of_past_era(outbox_id, log, id) then
-            raise exception 'event id % is of a time before outbox % was restored', id, log
-                using errcode = 'generated_always', hint = 'leave id out, the outbox numbers its events';
+            perform baton_internal.refuse_past_id(log, id);
         end if;
         insert into baton_internal.stray_events (outbox_id, xid, id) values (check_event_id.outbox_id, check_event_id.xid, check_event_id.id)
         on conflict on constraint stray_events_pkey do nothing;
@@ -169,6 +180,9 @@ begin
     if (new.xid = pg_current_xact_id_if_assigned() and new.id > pg_sequence_last_value(nullif(mark, '')::oid)
         and new.id <= pg_sequence_last_value(nullif(ids, '')::oid)) is not true then
         perform baton_internal.check_event_id(tg_argv[0]::int, new.xid, new.id);
+    end if;
+    if current_setting('session_replication_role') = 'replica' then
+        return new;  -- what a replica brings was judged where it comes from, and only its id counts here
     end if;
     if new.event_type = '' then
         raise exception 'an event needs an event_type' using errcode = 'invalid_parameter_value', hint = 'such as order.placed';
@@ -239,6 +253,7 @@ begin
     execute format('create trigger baton_event before insert on %s for each row execute function %s(%L, %L)', outbox.relation,
                    coalesce(to_regproc('baton_internal.sift_event'), to_regproc('baton_internal.judge_event')), outbox.outbox_id,
                    outbox.payload_type);
+    execute format('alter table %s enable always trigger baton_event', outbox.relation);  -- floors count on it, see docs/adr/0009-floors.md
     if outbox.tenancy then
         -- Fires first, by its name: no key of another tenant is looked up. The clause runs with the writer's rights, which decide
         -- whether row-level security holds.

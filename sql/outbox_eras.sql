@@ -132,6 +132,29 @@ end
 $$;
 comment on function baton_internal.settle_log(baton_internal.outbox_eras, regclass) is 'ends the era of a log that came from another history';
 
+-- Refuse what this transaction has published under ids of an era that is over. The door does so where it knows of the era's end
+-- (check_event_id()); the first events after a restore come before that, and so do those of whoever publishes while somebody else ends the era.
+create function baton_internal.refuse_past_events(outbox_id int, relation regclass)
+returns void
+language plpgsql volatile
+as $$
+declare
+    last_restored constant bigint := (select max(e.last_id) from baton_internal.outbox_eras e where e.outbox_id = refuse_past_events.outbox_id);
+    past_id bigint;
+begin
+    if last_restored is null then
+        return;
+    end if;
+    -- a restored row may happen to carry the transaction's id, but was written before
+    execute format('select id from %s where (xid, id) >= ($1, 0) and (xid, id) <= ($1, $2) and age(xmin) <= 0 order by xid, id limit 1', relation)
+       into past_id using pg_current_xact_id(), last_restored;
+    if past_id is not null then
+        perform baton_internal.refuse_past_id(relation, past_id);
+    end if;
+end
+$$;
+comment on function baton_internal.refuse_past_events(int, regclass) is 'raises generated_always when the transaction has events of an era that is over';
+
 -- Compare the log's era with this cluster; end it when the log came from another history. True when it need not be asked
 -- again in this session: never by what this transaction itself has written, which may be rolled back, or prepared and then be.
 -- A table that is_outbox and not in the catalog is one whose catalog is still to come; only who publishes says so.
@@ -144,6 +167,7 @@ declare
     checked constant text := 'baton_session.era_' || relation::oid;
     known constant text := current_setting(checked, true);
     open_era baton_internal.outbox_eras;
+    lasting boolean := false;
 begin
     if known = 'writer' or known = 'reader' and not is_outbox then
         return true;
@@ -160,8 +184,13 @@ begin
             using errcode = 'object_not_in_prerequisite_state', hint = 'try again when the restore is complete';
     elsif open_era.timeline <> baton_internal.current_timeline() or not baton_internal.is_of_this_history(open_era, relation) then
         perform baton_internal.settle_log(open_era, relation);
-        return false;
-    elsif open_era.written_by = pg_current_xact_id_if_assigned() then
+    else
+        lasting := open_era.written_by is distinct from pg_current_xact_id_if_assigned();
+    end if;
+    if is_outbox then
+        perform baton_internal.refuse_past_events(open_era.outbox_id, relation);
+    end if;
+    if not lasting then
         return false;
     end if;
     if is_outbox then

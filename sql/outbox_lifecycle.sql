@@ -132,7 +132,8 @@ begin
     perform baton_internal.close_to_others('sequence', c.oid::regclass::text, c.relowner, c.relacl)  -- whoever could set it back could hide events
        from pg_catalog.pg_class c where c.oid = baton_internal.floor_sequence(outbox.outbox_id);
     perform baton_internal.begin_era(outbox.outbox_id, 1, outbox.relation);
-    -- before the partitions, which take over that it fires always
+    -- before the partitions, which take over that they fire always
+    perform baton_internal.guard_outbox(outbox);
     execute format('create trigger baton_origin before insert on %s for each row when (new.xid <> pg_current_xact_id())
                     execute function baton_internal.refuse_foreign_event()', full_name);
     execute format('alter table %s enable always trigger baton_origin', full_name);
@@ -140,7 +141,6 @@ begin
     update baton_internal.outbox_partitions p set state = case p.first_id when 1 then 'open' else 'ahead' end where p.outbox_id = outbox.outbox_id;
     perform baton_internal.make_append_only(outbox.relation, outbox.outbox_id);
     perform baton_internal.watch_publishers(outbox.relation);
-    perform baton_internal.guard_outbox(outbox);
     perform baton_internal.grant_outbox(outbox);
     return outbox.relation;
 end

@@ -91,6 +91,54 @@ void expect_stray_and(Connection& db, int stray, const std::string& late) {
     EXPECT_EQ(untrue_floors(db), "");
 }
 
+// Let an event called 'named' stand still between the door and the look at its transaction, while somebody
+// holds the lock 7.
+void pause_behind_the_door(Connection& db) {
+    db.exec(
+        "create function pause() returns trigger language plpgsql as $$ begin perform "
+        "pg_advisory_lock_shared(7), pg_advisory_unlock_shared(7); return new; end $$; create trigger "
+        "baton_f "
+        "before insert on events for each row when (new.event_type = 'named') execute function pause()");
+}
+
+void wait_for_pause(Connection& db) {
+    wait_until("the publisher stands still", [&] {
+        return db.value(
+                   "select count(*) from pg_locks where locktype = 'advisory' and not granted and "
+                   "database = (select oid from pg_database where datname = current_database())") == "1";
+    });
+}
+
+// Make the log one out of a dump, with a hole above the mark; returns the hole. The era has not ended yet.
+int restore_with_hole(Connection& db) {
+    make_outbox(db);
+    raise_floor(db);
+    const auto hole = db.value("select nextval(pg_get_serial_sequence('events', 'id'))");
+    publish(db);
+    GroupReader(db, "g").drain();
+    db.exec("update baton_internal.outbox_eras set relation_id = 1");
+    return std::stoi(hole);
+}
+
+// Whether the server takes an event under that id; another error than a refusal of the id fails the test.
+bool takes(Connection& db, int id) {
+    try {
+        publish_as(db, id);
+        return true;
+    } catch (const SqlError& error) {
+        EXPECT_EQ(error.sqlstate(), "428C9") << error.what();
+        return false;
+    }
+}
+
+void wait_for_era_end(Connection& db) {
+    wait_until("somebody waits for the end of the era", [&] {
+        return db.value(
+                   "select count(*) from pg_stat_activity where datname = current_database() and "
+                   "wait_event_type = 'Lock'") == "1";
+    });
+}
+
 }  // namespace
 
 TEST_P(OutboxFloor, a_poll_that_is_rolled_back_takes_its_floor_with_it) {
@@ -297,12 +345,7 @@ TEST_P(OutboxFloor, an_event_that_names_its_transaction_in_advance_is_refused_or
     const auto url = shared_cluster(GetParam()).quiet_database();
     Connection db(url), other(url);
     make_outbox(db);
-    // stands still between the door and the look at the event's transaction
-    db.exec(
-        "create function pause() returns trigger language plpgsql as $$ begin perform "
-        "pg_advisory_lock_shared(7), pg_advisory_unlock_shared(7); return new; end $$; create trigger "
-        "baton_f "
-        "before insert on events for each row when (new.event_type = 'named') execute function pause()");
+    pause_behind_the_door(db);
     raise_floor(db);
     publish(other);
     for (int ahead = 0; ahead < 16; ++ahead) {
@@ -316,11 +359,7 @@ TEST_P(OutboxFloor, an_event_that_names_its_transaction_in_advance_is_refused_or
                 EXPECT_EQ(error.sqlstate(), "55000") << error.what();
             }
         });
-        wait_until("the publisher stands still", [&] {
-            return db.value(
-                       "select count(*) from pg_locks where locktype = 'advisory' and not granted and "
-                       "database = (select oid from pg_database where datname = current_database())") == "1";
-        });
+        wait_for_pause(db);
         raise_floor(db);
         db.exec("select pg_advisory_unlock(7)");
         publisher.join();
@@ -482,6 +521,80 @@ TEST_P(OutboxFloor, a_dump_carries_no_floor_into_another_history) {
     raise_floor(db);
     other.exec("commit");
     expect_stray_and(db, std::stoi(first) + 5, late);
+}
+
+TEST_P(OutboxFloor, the_first_event_after_a_restore_has_no_id_of_before) {
+    for (const bool above_mark : {false, true}) {
+        SCOPED_TRACE(above_mark);
+        const auto url = shared_cluster(GetParam()).quiet_database();
+        Connection db(url);
+        const int hole = restore_with_hole(db);
+        Connection first(url);
+        EXPECT_FALSE(takes(first, above_mark ? hole : 7));
+        first.exec("begin");
+        publish(first);
+        EXPECT_FALSE(takes(first, above_mark ? hole : 7)) << "in the transaction that ended the era";
+        first.exec("rollback");
+        publish(first);
+        EXPECT_FALSE(takes(first, above_mark ? hole : 7));
+        EXPECT_EQ(GroupReader(first, "g").drain(), last_ids(first, 1));
+    }
+}
+
+TEST_P(OutboxFloor, whoever_publishes_while_an_era_ends_has_no_id_of_before) {
+    const auto url = shared_cluster(GetParam()).quiet_database();
+    Connection db(url);
+    const int hole = restore_with_hole(db);
+    Connection ender(url), other(url);
+    ender.exec("begin");
+    publish(ender);
+    std::thread publisher([&] { EXPECT_FALSE(takes(other, hole)); });
+    wait_for_era_end(db);
+    ender.exec("commit");
+    publisher.join();
+    EXPECT_EQ(GroupReader(other, "g").drain(), last_ids(other, 1));
+}
+
+TEST_P(OutboxFloor, a_transaction_in_which_an_era_ended_has_no_id_of_before) {
+    const auto url = shared_cluster(GetParam()).quiet_database();
+    Connection db(url);
+    const int hole = restore_with_hole(db);
+    pause_behind_the_door(db);
+    Connection ender(url), other(url);
+    db.exec("select pg_advisory_lock(7)");
+    other.exec("begin");
+    std::thread publisher([&] { other.exec("insert into events (event_type) values ('named')"); });
+    wait_for_pause(db);
+    publish(ender);
+    db.exec("select pg_advisory_unlock(7)");
+    publisher.join();
+    for (int i = 0; i < 3; ++i) {
+        other.exec("savepoint s");
+        EXPECT_FALSE(takes(other, hole)) << i;
+        other.exec("rollback to s");
+        publish(other);
+    }
+    other.exec("commit");
+    EXPECT_EQ(GroupReader(ender, "g").drain(), last_ids(ender, 5));
+    EXPECT_EQ(untrue_floors(ender), "");
+}
+
+TEST_P(OutboxFloor, what_a_replica_brings_under_a_low_id_is_delivered) {
+    Cluster& cluster = shared_cluster(GetParam());
+    const auto url = cluster.quiet_database();
+    Connection db(url);
+    make_outbox(db);
+    raise_floor(db);
+    Connection replica(cluster.server().url(url.substr(url.find("dbname=") + 7)));
+    replica.exec("set session_replication_role = replica");
+    publish_as(replica, 7);
+    replica.exec("insert into events_p1 (id, event_type) values (8, 'stray')");
+    EXPECT_EQ(untrue_floors(db), "");
+    EXPECT_EQ(GroupReader(db, "g").drain(), "7,8");
+    // what was judged elsewhere is not judged again
+    replica.exec(
+        "insert into events (event_type, idempotency_key) values ('e', 'k'), ('e', 'k'), ('', null)");
+    EXPECT_EQ(GroupReader(db, "g").drain(), last_ids(db, 3));
 }
 
 INSTANTIATE_TEST_SUITE_P(Forms, OutboxFloor, testing::Values(Form::extension, Form::plain),
