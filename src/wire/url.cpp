@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "base/text.hpp"
 #include "baton/error.hpp"
 
 namespace baton::wire {
@@ -16,13 +17,14 @@ constexpr const char* encoding_hint =
 class Parts {
   public:
     explicit Parts(const std::string& text) : url_(curl_url(), curl_url_cleanup) {
-        // A scheme that libcurl does not know, as redis, is none of its business.
-        check(curl_url_set(url_.get(), CURLUPART_URL, text.c_str(), CURLU_NON_SUPPORT_SCHEME));
+        // A scheme that libcurl does not know, as redis, is none of its business, nor what a path means.
+        check(curl_url_set(url_.get(), CURLUPART_URL, text.c_str(),
+                           CURLU_NON_SUPPORT_SCHEME | CURLU_PATH_AS_IS));
     }
-    // One part, or nothing when it is not given.
+    // One part as it is written, or nothing when it is not given.
     std::string operator[](CURLUPart part) const {
         char* text = nullptr;
-        const CURLUcode code = curl_url_get(url_.get(), part, &text, CURLU_URLDECODE);
+        const CURLUcode code = curl_url_get(url_.get(), part, &text, 0);
         const std::unique_ptr<char, void (*)(void*)> owner(text, curl_free);
         constexpr CURLUcode not_given[] = {CURLUE_NO_USER, CURLUE_NO_PASSWORD, CURLUE_NO_PORT,
                                            CURLUE_NO_QUERY, CURLUE_NO_FRAGMENT};
@@ -48,13 +50,16 @@ Url parse_url(std::string_view text) {
     if (scheme_end == std::string_view::npos)
         throw UsageError("an address must look like scheme://host:port",
                          "write the scheme and :// before the host");
+    if (text.find('\0') != std::string_view::npos)
+        throw UsageError("the address has a zero byte in it", encoding_hint);
     const Parts parts{std::string(text)};
     if (!parts[CURLUPART_QUERY].empty() || !parts[CURLUPART_FRAGMENT].empty())
         throw UsageError("the address goes on after its path, with ? or #", encoding_hint);
     Url url;
     url.scheme = parts[CURLUPART_SCHEME];
-    url.user = parts[CURLUPART_USER];
-    url.password = parts[CURLUPART_PASSWORD];
+    // libcurl would decode no control characters.
+    url.user = percent_decoded(parts[CURLUPART_USER]);
+    url.password = percent_decoded(parts[CURLUPART_PASSWORD]);
     url.host = parts[CURLUPART_HOST];
     if (url.host.starts_with('[')) url.host = url.host.substr(1, url.host.size() - 2);
     if (url.host.empty()) throw UsageError("the address names no host");
@@ -64,7 +69,7 @@ Url parse_url(std::string_view text) {
     }
     // libcurl gives an address without a path that of the root; to RabbitMQ these are two virtual hosts.
     url.has_path = text.find('/', scheme_end + 3) != std::string_view::npos;
-    if (url.has_path) url.path = parts[CURLUPART_PATH].substr(1);
+    if (url.has_path) url.path = percent_decoded(parts[CURLUPART_PATH]).substr(1);
     return url;
 }
 

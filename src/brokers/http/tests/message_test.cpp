@@ -200,6 +200,7 @@ TEST(Url, no_path_and_an_empty_one_are_two_things) {
     EXPECT_TRUE(parse_url("amqp://h/").has_path);
     EXPECT_EQ(parse_url("amqp://h/").path, "");
     EXPECT_EQ(parse_url("amqp://h/%2F").path, "/");
+    EXPECT_EQ(parse_url("amqp://h/a/../b").path, "a/../b") << "it is a name, not a place";
 }
 
 TEST(Url, what_would_be_cut_off_is_refused_and_the_password_is_not_told) {
