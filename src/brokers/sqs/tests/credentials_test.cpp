@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "baton/error.hpp"
+#include "brokers/sqs/sink.hpp"
 #include "support/folder.hpp"
 
 namespace baton::brokers {
@@ -186,6 +187,48 @@ TEST_F(Keys, that_still_hold_are_used_while_a_renewal_fails_and_no_longer) {
     EXPECT_EQ(asked, 3);
     down = false;
     EXPECT_EQ(credentials->keys(now + 62min)->access_key, "task4");
+}
+
+TEST_F(Keys, that_cannot_be_had_let_messages_wait_and_cost_them_nothing) {
+    std::atomic<bool> down{true};
+    server.Get("/role", [&](const httplib::Request&, httplib::Response& response) {
+        if (down) return void(response.status = 500);
+        response.set_content(temporary("task", Clock::now() + 6h), "application/json");
+    });
+    std::string token;
+    server.Post("/", [&](const httplib::Request& request, httplib::Response& response) {
+        token = request.get_header_value("x-amz-security-token");
+        response.set_content(R"({"Successful":[{"Id":"0"}]})", "application/json");
+    });
+    const test::Folder home;
+    ::setenv("HOME", home.path().c_str(), 1);
+    ::setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", url("/role").c_str(), 1);
+    relay::Settings settings("sink");
+    settings.set("queue", url("/1/q"));
+    settings.set("region", "eu-west-1");
+    const auto sink = make_sqs_sink(settings);
+    const Event event;
+    const auto send = [&] {
+        Message message;
+        message.ticket = 5;
+        message.event = &event;
+        message.body = "{}";
+        sink->send({&message, 1});
+        std::vector<relay::Delivery> deliveries;
+        sink->collect(deliveries, 10s);
+        return deliveries.at(0);
+    };
+    const auto refused = send();
+    EXPECT_EQ(refused.verdict, relay::Verdict::retry);
+    EXPECT_EQ(refused.error, "no keys for AWS from the container's agent: HTTP 500");
+    down = false;
+    auto last = refused;
+    for (const auto end = Clock::now() + 60s;
+         last.verdict != relay::Verdict::delivered && Clock::now() < end;)
+        last = send();
+    EXPECT_EQ(last.verdict, relay::Verdict::delivered) << last.error;
+    EXPECT_EQ(token, "t-task") << "the request has the token of the keys that sign it";
+    ::unsetenv("AWS_CONTAINER_CREDENTIALS_FULL_URI");
 }
 
 TEST_F(Keys, that_are_refused_are_asked_for_again) {
