@@ -276,6 +276,7 @@ TEST_P(Relaying, secrets_are_in_no_message_log_or_metric) {
         {"rabbitmq", "url = \"amqp://me:" + secret + "@" + none + "/\"\nrouting_key = \"q\"\n"},
         {"amqp1", "url = \"amqp://me:" + secret + "@" + none + "\"\naddress = \"q\"\n"},
         {"mqtt", "url = \"mqtt://me:" + secret + "@" + none + "\"\ntopic = \"t\"\n"},
+        {"neo4j", "url = \"http://me:" + secret + "@" + none + "\"\nstatement = \"CREATE ()\"\n"},
         {"nats", "url = \"nats://me:" + secret + "@" + none + "\"\nsubject = \"s\"\n"},
         {"nats2", "url = \"nats://" + none + "\"\nsubject = \"s\"\ntoken = \"" + secret + "\"\n"},
         {"kafka", "brokers = \"" + none +
