@@ -1,0 +1,19 @@
+-- What tells two rows of a stream table apart: images of values. Two values of a type have the same image when nobody can tell them apart. `=` is
+-- coarser: 1.0 = 1.00, 0.0 = -0.0, '24 hours' = '1 day', and some collations call different strings equal.
+
+-- Give the image of a value: its bytes, however they are stored; null for null.
+create function baton_internal.image(value anyelement)
+returns bytea
+language c immutable parallel safe
+as 'MODULE_PATHNAME', 'baton_image';
+comment on function baton_internal.image(anyelement) is 'bytes that are equal for values which nobody can tell apart';
+
+-- Hash the images of a row's columns, null among them, for an index in which a row is found again.
+create function baton_internal.row_hash(row_value record)
+returns bigint
+language c immutable strict parallel safe
+as 'MODULE_PATHNAME', 'baton_row_hash';
+comment on function baton_internal.row_hash(record) is 'hash of the images of a row''s columns';
+
+-- Whoever owns a stream table: the functions are in the statements of a refresh, and in an index of the table.
+select baton_internal.declare_privileges('execute', '{baton_producer,baton_consumer,baton_operator}', '{image,row_hash}');
