@@ -71,15 +71,18 @@ create function baton_internal.backoff_sql(layout jsonb, attempt text)
 returns text
 language sql immutable
 as $$
-    select case layout #>> '{backoff,kind}'
-        when 'none' then 'interval ''0'''
-        when 'fixed' then format('%s * interval ''1 second''', base)
-        when 'linear' then format('least(least(%s, %s) * %s, 3153600000) * interval ''1 second''', attempt,
-                                   coalesce((layout #>> '{backoff,max_steps}')::int, 1000000), base)
-        else format('least(%s * power(%s::float8, least(%s - 1, 60)), %s) * (1 + %s * (2 * random() - 1)) * interval ''1 second''',
-                    base, coalesce((layout #>> '{backoff,factor}')::numeric, 2), attempt,
-                    coalesce((layout #>> '{backoff,max_seconds}')::numeric, 900), coalesce((layout #>> '{backoff,jitter}')::numeric, 0.1)) end
-      from (select coalesce((layout #>> '{backoff,base_seconds}')::numeric, 5)) b (base)
+    select baton_internal.fill(case layout #>> '{backoff,kind}'
+        when 'none' then $sql$interval '0'$sql$
+        when 'fixed' then $sql${base} * interval '1 second'$sql$
+        when 'linear' then $sql$least(least({attempt}, {max_steps}) * {base}, 3153600000) * interval '1 second'$sql$
+        else $sql$least({base} * power({factor}::float8, least({attempt} - 1, 60)), {max_seconds}) * (1 + {jitter} * (2 * random() - 1)) * interval '1 second'$sql$ end,
+        jsonb_build_object(
+            'attempt', attempt,
+            'base', coalesce((layout #>> '{backoff,base_seconds}')::numeric, 5),
+            'max_steps', coalesce((layout #>> '{backoff,max_steps}')::int, 1000000),
+            'factor', coalesce((layout #>> '{backoff,factor}')::numeric, 2),
+            'max_seconds', coalesce((layout #>> '{backoff,max_seconds}')::numeric, 900),
+            'jitter', coalesce((layout #>> '{backoff,jitter}')::numeric, 0.1)))
 $$;
 comment on function baton_internal.backoff_sql(jsonb, text) is 'a layout''s backoff as an SQL interval';
 
@@ -104,7 +107,7 @@ declare
     states jsonb := coalesce(layout -> 'states', '{}');
     status_column text := baton_internal.role_column(layout, 'status');
     row_id text := baton_internal.role_column(layout, 'id') || '::text';
-    attempts text := coalesce(baton_internal.role_column(layout, 'attempts'), format('coalesce(($3 -> ''attempts'' ->> %s)::int, 0)', row_id));
+    attempts text := coalesce(baton_internal.role_column(layout, 'attempts'), format($sql$coalesce(($3 -> 'attempts' ->> %s)::int, 0)$sql$, row_id));
     limit_sql text := coalesce(baton_internal.role_column(layout, 'max_attempts'), layout #>> '{attempts,limit}');
     spent text := case layout #>> '{attempts,rule}' when 'exceeds' then '%s > %s' else '%s >= %s' end;
     open_sql text;
@@ -154,6 +157,7 @@ declare
     available text := baton_internal.role_column(layout, 'available_at');
     retry text := baton_internal.role_column(layout, 'retry_at');
     waiting text;
+    failed text;
 begin
     available := case when available is null then null
         when (select a.attnotnull from pg_attribute a where a.attrelid = relation and a.attname = baton_internal.mapped_column(layout, 'available_at'))
@@ -162,9 +166,8 @@ begin
     if status_column is not null then
         waiting := format('%s = %s', status_column, baton_internal.state_literal(layout, 'pending'));
         if states ? 'failed' and states -> 'failed' <> states -> 'pending' then
-            return format('(%s or %s)', concat_ws(' and ', waiting, available),
-                          format('(%s = %s and %s)', status_column, baton_internal.state_literal(layout, 'failed'),
-                                 coalesce(retry || ' <= now()', available)));
+            failed := format('(%s = %s and %s)', status_column, baton_internal.state_literal(layout, 'failed'), coalesce(retry || ' <= now()', available));
+            return format('(%s or %s)', concat_ws(' and ', waiting, available), failed);
         end if;
     elsif layout -> 'columns' ? 'processed_at' then
         waiting := baton_internal.role_column(layout, 'processed_at') || ' is null';
@@ -218,11 +221,11 @@ set search_path = pg_catalog, pg_temp
 as $$
     select case
         when baton_internal.mapped_key(layout, 'last_error') is not null and failed
-            then format('coalesce(t.%I, ''{}'') || jsonb_build_object(%L, $3 ->> ''error'')', a.attname, baton_internal.mapped_key(layout, 'last_error'))
+            then format($sql$coalesce(t.%I, '{}') || jsonb_build_object(%L, $3 ->> 'error')$sql$, a.attname, baton_internal.mapped_key(layout, 'last_error'))
         when baton_internal.mapped_key(layout, 'last_error') is not null then format('t.%I - %L', a.attname, baton_internal.mapped_key(layout, 'last_error'))
         when not failed then 'null'
-        when a.atttypmod > 4 then format('left($3 ->> ''error'', %s)', a.atttypmod - 4)
-        else '($3 ->> ''error'')' end
+        when a.atttypmod > 4 then format($sql$left($3 ->> 'error', %s)$sql$, a.atttypmod - 4)
+        else $sql$($3 ->> 'error')$sql$ end
       from pg_attribute a where a.attrelid = relation and a.attname = baton_internal.mapped_column(layout, 'last_error')
 $$;
 comment on function baton_internal.error_sql(regclass, jsonb, boolean) is 'value of the column that holds the last error';
@@ -236,8 +239,8 @@ as $$
 declare
     payload text := baton_internal.role_column(layout, 'payload');
     headers text := case when baton_internal.is_jsonb(relation, layout, 'headers')
-                         then coalesce('coalesce(' || baton_internal.role_column(layout, 'headers') || ', ''{}'')', '''{}''::jsonb')
-                         else format('to_jsonb(coalesce(%s::text, ''{}''))', baton_internal.role_column(layout, 'headers')) end;
+                         then coalesce('coalesce(' || baton_internal.role_column(layout, 'headers') || $sql$, '{}')$sql$, $sql$'{}'::jsonb$sql$)
+                         else format($sql$to_jsonb(coalesce(%s::text, '{}'))$sql$, baton_internal.role_column(layout, 'headers')) end;
     routing text := baton_internal.role_column(layout, 'routing_key');
     fallback text := (select format('%L || t.%I::text', n.nspname || '.' || c.relname || ':', baton_internal.mapped_column(layout, 'id'))
                         from pg_class c join pg_namespace n on n.oid = c.relnamespace where c.oid = relation);
@@ -251,11 +254,11 @@ begin
         (select string_agg(format('%s as %I', baton_internal.role_text(layout, r), r), ', ' order by n)
            from unnest('{tenant_id,aggregate_type,aggregate_id,event_type,schema_version,topic}'::text[]) with ordinality u (r, n)),
         format('coalesce(%s, %s) as partition_key', baton_internal.role_text(layout, 'partition_key'), baton_internal.role_text(layout, 'aggregate_id')),
-        coalesce(baton_internal.sql_part('array(select btrim(k) from unnest(string_to_array(%s, %L)) with ordinality u (k, n) '
-                                'where btrim(k) <> '''' order by n) as routing_keys',
-                        routing || '::text', coalesce(layout #>> '{routing,separator}', ',')), '''{}''::text[] as routing_keys'),
+        coalesce(baton_internal.sql_part($sql$array(select btrim(k) from unnest(string_to_array(%s, %L)) with ordinality u (k, n)
+                                               where btrim(k) <> '' order by n) as routing_keys$sql$,
+                        routing || '::text', coalesce(layout #>> '{routing,separator}', ',')), $sql$'{}'::text[] as routing_keys$sql$),
         format(case when baton_internal.is_jsonb(relation, layout, 'payload') then '%s'
-                    when baton_internal.is_bytea(relation, layout, 'payload') then 'to_jsonb(encode(%s, ''base64''))'
+                    when baton_internal.is_bytea(relation, layout, 'payload') then $sql$to_jsonb(encode(%s, 'base64'))$sql$
                     else 'to_jsonb(%s::text)' end, payload) || ' as payload',
         headers || ' as headers',
         (select string_agg(format('%s as %I', baton_internal.role_text(layout, r), r), ', ' order by n)

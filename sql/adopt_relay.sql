@@ -26,8 +26,8 @@ create function baton_internal.unheld_sql(layout jsonb, row_id text)
 returns text
 language sql immutable
 as $$
-    select format('(%1$s is null or %1$s <> all (array(select jsonb_array_elements_text($3 -> ''keys''))) '
-                  'or %2$s = any (array(select jsonb_array_elements_text($3 -> ''except''))))', baton_internal.row_key_sql(layout), row_id)
+    select format($sql$(%1$s is null or %1$s <> all (array(select jsonb_array_elements_text($3 -> 'keys')))
+                        or %2$s = any (array(select jsonb_array_elements_text($3 -> 'except'))))$sql$, baton_internal.row_key_sql(layout), row_id)
 $$;
 comment on function baton_internal.unheld_sql(jsonb, text) is 'condition of rows that no earlier one of their key holds back';
 
@@ -48,14 +48,19 @@ comment on function baton_internal.column_bytes_sql(text, text) is 'expression f
 -- Write claimed rows with baton_bytes, what payload and headers of each have, and baton_upto, what all up to there have that a relay loads.
 create function baton_internal.measured_rows_sql(relation regclass, layout jsonb, claimed text)
 returns text
-language sql stable
+language plpgsql stable
 as $$
-    select format('(select t.*, sum(case when t.baton_bytes <= ($3 ->> ''event_bytes'')::bigint then t.baton_bytes else 0 end) '
-                  'over (order by %s rows unbounded preceding) as baton_upto from (select t.*, (%s)::bigint as baton_bytes from %s t) t) t',
-                  baton_internal.order_sql(layout, true),
-                  (select string_agg(format('coalesce(%s, 0)', baton_internal.column_bytes_sql(baton_internal.role_column(layout, r),
-                                                                                              baton_internal.role_type(relation, layout, r))), ' + ')
-                     from unnest('{payload,headers}'::text[]) r where layout -> 'columns' ? r), claimed)
+declare
+    bytes text := (select string_agg('coalesce(' || baton_internal.column_bytes_sql(baton_internal.role_column(layout, r), baton_internal.role_type(relation, layout, r))
+                                     || ', 0)', ' + ')
+                     from unnest('{payload,headers}'::text[]) r where layout -> 'columns' ? r);
+begin
+    return baton_internal.fill($query$
+        (select t.*, sum(case when t.baton_bytes <= ($3 ->> 'event_bytes')::bigint then t.baton_bytes else 0 end)
+                     over (order by {giving_order} rows unbounded preceding) as baton_upto
+           from (select t.*, ({bytes})::bigint as baton_bytes from {claimed} t) t) t$query$,
+        jsonb_build_object('giving_order', baton_internal.order_sql(layout, true), 'bytes', bytes, 'claimed', claimed));
+end
 $$;
 comment on function baton_internal.measured_rows_sql(regclass, jsonb, text) is 'claimed rows with their bytes';
 
@@ -68,18 +73,19 @@ language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    fits constant text := '(t.baton_bytes <= ($3 ->> ''event_bytes'')::bigint '
-                          'and (t.baton_upto <= ($3 ->> ''batch_bytes'')::bigint or t.baton_upto = t.baton_bytes))';
+    fits constant text := $sql$(t.baton_bytes <= ($3 ->> 'event_bytes')::bigint
+        and (t.baton_upto <= ($3 ->> 'batch_bytes')::bigint or t.baton_upto = t.baton_bytes))$sql$;
+    -- a time that no relay can compute with is none
+    occurred_at constant text := $sql$case when e.occurred_at >= '0001-01-01 00:00+00' and e.occurred_at < '9999-12-31 00:00+00' then e.occurred_at else now() end$sql$;
+    headers text := case when baton_internal.is_jsonb(relation, layout, 'headers') then 'e.headers::text'
+                         else format($sql$coalesce(%s::text, '{}')$sql$, baton_internal.role_column(layout, 'headers')) end;
 begin
-    return format('e.id, e.event_id, e.tenant_id, e.aggregate_type, e.aggregate_id, e.event_type, e.schema_version, '
-                  'coalesce(nullif(array_to_string(e.routing_keys, '',''), ''''), e.topic), e.partition_key, case when %1$s then %2$s::text end, '
-                  'case when %1$s then %3$s end, e.trace_id, e.correlation_id, e.causation_id, '
-                  '(extract(epoch from %4$s) * 1000000)::bigint, e.attempt, case when not %1$s then t.baton_bytes end',
-                  fits, baton_internal.role_column(layout, 'payload'),
-                  case when baton_internal.is_jsonb(relation, layout, 'headers') then 'e.headers::text'
-                       else format('coalesce(%s::text, ''{}'')', baton_internal.role_column(layout, 'headers')) end,
-                  -- a time that no relay can compute with is none
-                  'case when e.occurred_at >= ''0001-01-01 00:00+00'' and e.occurred_at < ''9999-12-31 00:00+00'' then e.occurred_at else now() end');
+    return baton_internal.fill($sql$
+        e.id, e.event_id, e.tenant_id, e.aggregate_type, e.aggregate_id, e.event_type, e.schema_version,
+        coalesce(nullif(array_to_string(e.routing_keys, ','), ''), e.topic), e.partition_key, case when {fits} then {payload}::text end,
+        case when {fits} then {headers} end, e.trace_id, e.correlation_id, e.causation_id,
+        (extract(epoch from {occurred_at}) * 1000000)::bigint, e.attempt, case when not {fits} then t.baton_bytes end$sql$,
+        jsonb_build_object('fits', fits, 'payload', baton_internal.role_column(layout, 'payload'), 'headers', headers, 'occurred_at', occurred_at));
 end
 $$;
 comment on function baton_internal.relay_event_sql(regclass, jsonb) is 'select list of a relay''s claim';
@@ -92,14 +98,15 @@ language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    f jsonb := baton_internal.adopted_fragments(relation, layout);
-    locked text := coalesce(baton_internal.role_column(layout, 'locked_at') || ' is not null and '
-                            || coalesce(baton_internal.role_column(layout, 'locked_by') || ' is distinct from $3 ->> ''worker''', 'true'), 'false');
+    locked text := baton_internal.role_column(layout, 'locked_at') || ' is not null';
+    by_another text := baton_internal.role_column(layout, 'locked_by') || $sql$ is distinct from $3 ->> 'worker'$sql$;
 begin
-    return format('select %s as id, %s as key from %s t where %s and not %s and %s is not null '
-                  'and case when $2 is null then %s > 0 or (%s) else t.%I = any ($2::%s[]) end',
-                  f ->> 'row_id', baton_internal.row_key_sql(layout), relation, f ->> 'open', f ->> 'dead', baton_internal.row_key_sql(layout),
-                  f ->> 'attempts', locked, baton_internal.mapped_column(layout, 'id'), baton_internal.role_type(relation, layout, 'id'));
+    return baton_internal.fill($query$
+        select {row_id} as id, {row_key} as key from {relation} t where {open} and not {dead} and {row_key} is not null
+           and case when $2 is null then {attempts} > 0 or ({locked_by_another}) else {chosen} end$query$,
+        baton_internal.adopted_parts(relation, layout) || jsonb_build_object(
+            'row_key', baton_internal.row_key_sql(layout),
+            'locked_by_another', coalesce(locked || ' and ' || coalesce(by_another, 'true'), 'false')));
 end
 $$;
 comment on function baton_internal.held_statement(regclass, jsonb) is 'statement that names the rows that make their key wait';
@@ -110,16 +117,13 @@ returns text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
-declare
-    f jsonb := baton_internal.adopted_fragments(relation, layout);
-    locked text := baton_internal.role_column(layout, 'locked_at');
 begin
-    if locked is null then
+    if not layout -> 'columns' ? 'locked_at' then
         return null;
     end if;
-    return format('update %s t set %I = clock_timestamp() where t.%I = any ($2::%s[]) and %s is not null and %s and %s returning %s',
-                  relation, layout #>> '{columns,locked_at}', baton_internal.mapped_column(layout, 'id'), baton_internal.role_type(relation, layout, 'id'),
-                  locked, f ->> 'open', baton_internal.fence_sql(layout), f ->> 'row_id');
+    return baton_internal.fill('update {relation} t set {locked_at} = clock_timestamp()'
+                               ' where {chosen} and t.{locked_at} is not null and {open} and {fence} returning {row_id}',
+        baton_internal.adopted_parts(relation, layout) || jsonb_build_object('locked_at', quote_ident(baton_internal.mapped_column(layout, 'locked_at'))));
 end
 $$;
 comment on function baton_internal.renew_statement(regclass, jsonb) is 'statement that renews locks';
@@ -131,21 +135,20 @@ language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    f jsonb := baton_internal.adopted_fragments(relation, layout);
-    locked text := baton_internal.role_column(layout, 'locked_at');
-    chosen text := format('t.%I = any ($2::%s[])', baton_internal.mapped_column(layout, 'id'), baton_internal.role_type(relation, layout, 'id'));
+    columns jsonb := layout -> 'columns';
+    unlock text := concat_ws(', ', baton_internal.sql_part('%I = null', columns ->> 'locked_at'),
+                             baton_internal.sql_part('%I = null', columns ->> 'locked_by'),
+                             baton_internal.sql_part('%I = now()', columns ->> 'updated_at'),
+                             case when layout #> '{states,claimed}' is not null
+                                  then baton_internal.sql_part('%I = %s', columns ->> 'status', baton_internal.state_literal(layout, 'pending')) end);
+    which text := case when columns ? 'locked_by' then '($2 is null or {chosen})' else '{chosen}' end;
 begin
-    if locked is null then
+    if not columns ? 'locked_at' then
         return null;
     end if;
-    return format('update %s t set %s where %s and %s is not null and %s and %s returning %s', relation,
-                  concat_ws(', ', format('%I = null', layout #>> '{columns,locked_at}'),
-                            baton_internal.sql_part('%I = null', layout #>> '{columns,locked_by}'),
-                            baton_internal.sql_part('%I = now()', layout #>> '{columns,updated_at}'),
-                            case when layout #> '{states,claimed}' is not null
-                                 then format('%I = %s', layout #>> '{columns,status}', baton_internal.state_literal(layout, 'pending')) end),
-                  case when layout -> 'columns' ? 'locked_by' then format('($2 is null or %s)', chosen) else chosen end,
-                  locked, f ->> 'open', baton_internal.fence_sql(layout), f ->> 'row_id');
+    return baton_internal.fill('update {relation} t set {unlock} where ' || which || ' and {locked_at} is not null and {open} and {fence} returning {row_id}',
+        baton_internal.adopted_parts(relation, layout) || jsonb_build_object(
+            'unlock', unlock, 'locked_at', baton_internal.role_column(layout, 'locked_at')));
 end
 $$;
 comment on function baton_internal.release_statement(regclass, jsonb) is 'statement that gives locked rows back';

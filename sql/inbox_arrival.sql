@@ -20,11 +20,17 @@ comment on function baton_internal.inbox_arrival_columns(baton.inboxes, text) is
 -- Write the query for the id of the message whose turn it is in the aggregate that `aggregate` and `hash` name.
 create function baton_internal.inbox_first_arrival_sql(it baton.inboxes, terms baton_internal.inbox_terms, hash text, aggregate text)
 returns text
-language sql stable
+language plpgsql stable
 as $$
-    select format('select t.%I from %s t where %s and %s and hashtextextended(%s, 0) = %s and %5$s = %7$s order by %8$s limit 1',
-                  it.id_column, it.relation, baton_internal.inbox_ordered_condition(it, 't.'), terms.pending, terms.aggregate,
-                  hash, aggregate, baton_internal.inbox_arrival_columns(it, 't.'))
+begin
+    return baton_internal.fill('select {key} from {relation} t where {ordered} and {pending} and hashtextextended({aggregate}, 0) = {wanted_hash}'
+                               ' and {aggregate} = {wanted} order by {arrival} limit 1',
+        baton_internal.inbox_parts(it, terms) || jsonb_build_object(
+            'ordered', baton_internal.inbox_ordered_condition(it, 't.'),
+            'wanted_hash', hash,
+            'wanted', aggregate,
+            'arrival', baton_internal.inbox_arrival_columns(it, 't.')));
+end
 $$;
 comment on function baton_internal.inbox_first_arrival_sql(baton.inboxes, baton_internal.inbox_terms, text, text) is
     'query for the first message of an aggregate';
@@ -33,41 +39,45 @@ comment on function baton_internal.inbox_first_arrival_sql(baton.inboxes, baton_
 -- aggregate, if that one may be worked now. The row in inbox_sequences decides who works on an aggregate; what is locked is passed over.
 create function baton_internal.inbox_pick_arrival_sql(it baton.inboxes, terms baton_internal.inbox_terms)
 returns text
-language sql volatile
+language plpgsql volatile
 as $$
-    select baton_internal.inbox_heads_sql(it, 'heads_after', v.start) || ', ' || baton_internal.inbox_heads_sql(it, 'heads_before', until => v.start)
-        || format($query$, free as materialized (
-            select %1$s as id, %2$s as due from %3$s t where %4$s and t.%5$I is null
-             order by %2$s limit ($5 + 1) / 2 for no key update of t skip locked
+begin
+    return baton_internal.fill($query${heads}, free as materialized (
+            select {id} as id, {due} as due from {relation} t where {ready} and {aggregate_column} is null
+             order by {due} limit ($5 + 1) / 2 for no key update of t skip locked
         ), next as materialized (
             select m.id, m.due, h.aggregate
-              from (select * from heads_after union all select * from heads_before) h
+              from heads h
               left join lateral (select s.leased_until from baton_internal.inbox_sequences s
-                                  where s.inbox = %6$s and s.aggregate = h.aggregate limit 1) s on true
+                                  where s.inbox = {inbox} and s.aggregate = h.aggregate limit 1) s on true
               cross join lateral (
-                select %1$s as id, %2$s as due from %3$s t where t.%7$I = (%8$s) and %4$s for no key update of t skip locked) m
+                select {id} as id, {due} as due from {relation} t where {key} = ({first_arrival}) and {ready} for no key update of t skip locked) m
              where s.leased_until is null or s.leased_until <= $1
              limit $5
+        ), offered as (
+            select f.id, f.due, null::text as aggregate from free f union all select * from next
         ), chosen as materialized (
-            %9$s limit $5
+            {one_per_id} limit $5
         ), idle as materialized (
-            select s.aggregate from chosen c join baton_internal.inbox_sequences s on s.inbox = %6$s and s.aggregate = c.aggregate
+            select s.aggregate from chosen c join baton_internal.inbox_sequences s on s.inbox = {inbox} and s.aggregate = c.aggregate
                for no key update of s skip locked
         ), secured as (
             insert into baton_internal.inbox_sequences as s (inbox, aggregate, last_sequence, event_id, leased_until)
-            select %6$s, c.aggregate, 0, c.id, $4 from chosen c
+            select {inbox}, c.aggregate, 0, c.id, $4 from chosen c
              where c.aggregate in (select i.aggregate from idle i)
-                or not exists (select 1 from baton_internal.inbox_sequences s where s.inbox = %6$s and s.aggregate = c.aggregate) and c.aggregate is not null
+                or not exists (select 1 from baton_internal.inbox_sequences s where s.inbox = {inbox} and s.aggregate = c.aggregate) and c.aggregate is not null
              order by c.aggregate
             on conflict (inbox, aggregate) do update set event_id = excluded.event_id, leased_until = $4
              where s.leased_until is null or s.leased_until <= $1
             returning s.event_id
         ), picked as materialized (
             select c.id, c.due from chosen c where c.aggregate is null or c.id in (select s.event_id from secured s)
-        )$query$, terms.id, terms.due, it.relation, baton_internal.inbox_ready_condition(it, terms),
-        it.aggregate_id_column, it.id, it.id_column, baton_internal.inbox_first_arrival_sql(it, terms, 'h.h', 'h.aggregate'),
-        baton_internal.inbox_one_per_id_sql(it, '(select f.id, f.due, null::text as aggregate from free f union all select * from next)'))
-      from (select quote_literal(hashtextextended(random()::text, 0)) || '::bigint' as start) v
+        )$query$, baton_internal.inbox_parts(it, terms) || jsonb_build_object(
+            'heads', baton_internal.inbox_random_heads_sql(it),
+            'first_arrival', baton_internal.inbox_first_arrival_sql(it, terms, 'h.h', 'h.aggregate'),
+            'ready', baton_internal.inbox_ready_condition(it, terms),
+            'one_per_id', baton_internal.inbox_one_per_id_sql(it, 'offered')));
+end
 $$;
 comment on function baton_internal.inbox_pick_arrival_sql(baton.inboxes, baton_internal.inbox_terms) is 'query that picks the first message of each aggregate';
 
@@ -104,9 +114,10 @@ declare
     lost text;
 begin
     select array_agg(r.id), array_agg(r.aggregate) into ids, aggregates
-      from baton_internal.run_as_owner(it.relation, format('select %s, %s from %s t where t.%I = any ($2::%s[]) and t.%I is not null and %s'
-               ' order by 1 for no key update of t', terms.id, terms.aggregate, it.relation, it.id_column, terms.id_type, it.aggregate_id_column,
-               terms.unfinished), ids => event_ids) as r (id text, aggregate text);
+      from baton_internal.run_as_owner(it.relation, baton_internal.fill($query$
+               select {id}, {aggregate} from {relation} t
+                where {key} = any ($2::{id_type}[]) and {aggregate_column} is not null and {unfinished}
+                order by 1 for no key update of t$query$, baton_internal.inbox_parts(it, terms)), ids => event_ids) as r (id text, aggregate text);
     with held as materialized (
         select s.event_id from baton_internal.inbox_sequences s
          where s.inbox = it.id and s.aggregate = any (aggregates) order by s.aggregate for no key update of s)
@@ -129,21 +140,26 @@ language plpgsql
 as $$
 declare
     advance name := format('inbox_%s_advance', it.id);
+    trigger_name name := format('baton_advance_%s', it.id);
+    parts jsonb := baton_internal.inbox_parts(it, baton_internal.inbox_terms(it, 'new.'), 'new.') || jsonb_build_object(
+        'trigger', quote_ident(trigger_name),
+        'advance', quote_ident(advance));
 begin
     if it.layout <> 'managed' then
         return;
     end if;
-    perform baton_internal.make_inbox_function(it, 'ordering', advance, 'lets go of aggregates of inbox ' || it.name, format($body$
+    perform baton_internal.make_inbox_function(it, 'ordering', advance, 'lets go of aggregates of inbox ' || it.name, baton_internal.fill($body$
         begin
             update baton_internal.inbox_sequences s set event_id = null, leased_until = null
-             where s.inbox = %1$s and s.aggregate = %2$s and s.event_id = new.%3$I;
+             where s.inbox = {inbox} and s.aggregate = {aggregate} and s.event_id = {key};
             return null;
         end
-        $body$, it.id, (baton_internal.inbox_terms(it, 'new.')).aggregate, it.id_column));
-    execute format('create trigger %I after update of processed_at on %s for each row when (old.processed_at is null'
-                   ' and new.processed_at is not null and new.%I is not null) execute function baton_internal.%I()',
-                   'baton_advance_' || it.id, it.relation, it.aggregate_id_column, advance);
-    perform baton_internal.note_inbox_object(it.id, 'ordering', 'trigger', it.schema_name, 'baton_advance_' || it.id);
+        $body$, parts));
+    execute baton_internal.fill($query$
+        create trigger {trigger} after update of processed_at on {relation} for each row
+          when (old.processed_at is null and new.processed_at is not null and {aggregate_column} is not null)
+          execute function baton_internal.{advance}()$query$, parts);
+    perform baton_internal.note_inbox_object(it.id, 'ordering', 'trigger', it.schema_name, trigger_name);
 end
 $$;
 comment on function baton_internal.make_inbox_arrival_trigger(baton.inboxes) is 'makes the trigger that frees aggregates';
@@ -156,14 +172,15 @@ as $$
 declare
     terms baton_internal.inbox_terms := baton_internal.inbox_terms(it);
     leased jsonb;  -- of an adopted table, whose leases baton keeps
+    statement text := case when it.layout = 'managed'
+        then 'select {id}, {aggregate}, t.leased_until from {relation} t where {pending} and {aggregate_column} is not null'
+        else 'select {id}, {aggregate}, ($3 ->> ({id}))::timestamptz from {relation} t where {pending} and {aggregate_column} is not null' end;
 begin
     select jsonb_object_agg(w.event_id, w.leased_until) into leased
       from baton_internal.inbox_work w where w.inbox = it.id and w.leased_until > clock_timestamp();
     insert into baton_internal.inbox_sequences as s (inbox, aggregate, last_sequence, event_id, leased_until)
     select distinct on (r.aggregate) it.id, r.aggregate, 0, r.id, r.leased_until
-      from baton_internal.run_as_owner(it.relation, format('select %s, %s, %s from %s t where %s and t.%I is not null', terms.id, terms.aggregate,
-               case when it.layout = 'managed' then 't.leased_until' else format('($3 ->> (%s))::timestamptz', terms.id) end,
-               it.relation, terms.pending, it.aggregate_id_column), arguments => leased)
+      from baton_internal.run_as_owner(it.relation, baton_internal.fill(statement, baton_internal.inbox_parts(it, terms)), arguments => leased)
            as r (id text, aggregate text, leased_until timestamptz)
      where r.leased_until > clock_timestamp() order by r.aggregate, r.leased_until desc
     on conflict (inbox, aggregate) do update set event_id = excluded.event_id, leased_until = excluded.leased_until;
@@ -178,9 +195,10 @@ language plpgsql
 as $$
 declare
     terms baton_internal.inbox_terms := baton_internal.inbox_terms(it);
-    named text := case when it.layout = 'managed' then '$2' else '($3 ->> ''aggregate'')' end;
-    statement text := format('update %s t set %s where t.%I = (%s) and %s', it.relation, terms.fail, it.id_column,
-                             baton_internal.inbox_first_arrival_sql(it, terms, format('hashtextextended(%s, 0)', named), named), terms.pending);
+    named text := case when it.layout = 'managed' then '$2' else $json$($3 ->> 'aggregate')$json$ end;
+    first_arrival text := baton_internal.inbox_first_arrival_sql(it, terms, 'hashtextextended(' || named || ', 0)', named);
+    statement text := baton_internal.fill('update {relation} t set {fail} where {key} = ({first_arrival}) and {pending}',
+                                          baton_internal.inbox_parts(it, terms) || jsonb_build_object('first_arrival', first_arrival));
     skipped bigint;
 begin
     if it.layout = 'managed' then
@@ -203,7 +221,11 @@ returns bigint
 language plpgsql
 as $$
 declare
-    terms baton_internal.inbox_terms := baton_internal.inbox_terms(it);
+    waiting text := baton_internal.fill($query$
+        select a.aggregate from unnest($2) a (aggregate)
+         where exists (select 1 from {relation} t
+                        where {ordered} and hashtextextended({aggregate}, 0) = hashtextextended(a.aggregate, 0) and {aggregate} = a.aggregate)$query$,
+        baton_internal.inbox_parts(it, baton_internal.inbox_terms(it)) || jsonb_build_object('ordered', baton_internal.inbox_ordered_condition(it, 't.')));
     idle text[];
     swept bigint;
 begin
@@ -211,9 +233,7 @@ begin
                    where s.inbox = it.id and s.last_sequence = 0 and (s.leased_until is null or s.leased_until <= clock_timestamp())
                    limit batch for update of s skip locked);
     idle := array(select i.aggregate from unnest(idle) i (aggregate) except
-                  select r.aggregate from baton_internal.run_as_owner(it.relation, format('select a.aggregate from unnest($2) a (aggregate) where exists'
-                      ' (select 1 from %s t where %s and hashtextextended(%s, 0) = hashtextextended(a.aggregate, 0) and %3$s = a.aggregate)',
-                      it.relation, baton_internal.inbox_ordered_condition(it, 't.'), terms.aggregate), ids => idle) as r (aggregate text));
+                  select r.aggregate from baton_internal.run_as_owner(it.relation, waiting, ids => idle) as r (aggregate text));
     delete from baton_internal.inbox_sequences s where s.inbox = it.id and s.aggregate = any (idle);
     get diagnostics swept = row_count;
     return swept;

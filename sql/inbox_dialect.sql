@@ -196,3 +196,20 @@ begin
 end
 $$;
 comment on function baton_internal.inbox_column_type(baton.inboxes, name) is 'type of a mapped column; raises when it is gone';
+
+-- Name the parts of an inbox's statements: the terms of its table, and the table, its columns and the inbox's number.
+create function baton_internal.inbox_parts(it baton.inboxes, terms baton_internal.inbox_terms, prefix text default 't.')
+returns jsonb
+language plpgsql stable
+as $$
+begin
+    return to_jsonb(terms) || jsonb_build_object(
+        'inbox', it.id,
+        'relation', it.relation,
+        'key', prefix || quote_ident(it.id_column),
+        'processed_at', prefix || quote_ident(it.processed_at_column),
+        'aggregate_column', prefix || quote_ident(it.aggregate_id_column),
+        'sequence', prefix || quote_ident(it.sequence_column));
+end
+$$;
+comment on function baton_internal.inbox_parts(baton.inboxes, baton_internal.inbox_terms, text) is 'parts of an inbox''s statements, for baton_internal.fill()';

@@ -20,74 +20,100 @@ create table baton_internal.inbox_replays (
 );
 comment on table baton_internal.inbox_replays is 'messages of ordered inboxes that are offered out of turn';
 
--- Write the condition for messages that have a place in their aggregate's order: unfinished ones, for a dead letter blocks a sequence;
--- in order of arrival those that wait, for there it does not.
+-- Write the condition for messages that have a place in the order of their aggregate. In a sequence a dead letter blocks the messages
+-- behind it, so every unfinished message has a place. In order of arrival a dead letter blocks nothing, so only waiting messages have one.
 create function baton_internal.inbox_ordered_condition(it baton.inboxes, prefix text, for_view boolean default false)
 returns text
-language sql stable
+language plpgsql stable
 as $$
-    select case when it.order_mode = 'arrival'
-                then format('%s and %s%I is not null', terms.waiting, prefix, it.aggregate_id_column)
-                else format('%s and %s%I is not null and %2$s%4$I is not null', terms.unfinished, prefix, it.aggregate_id_column, it.sequence_column) end
-      from baton_internal.inbox_terms(it, prefix, for_view) terms
+begin
+    return baton_internal.fill(
+        case it.order_mode when 'arrival' then '{waiting} and {aggregate_column} is not null'
+                           else '{unfinished} and {aggregate_column} is not null and {sequence} is not null' end,
+        baton_internal.inbox_parts(it, baton_internal.inbox_terms(it, prefix, for_view), prefix));
+end
 $$;
 comment on function baton_internal.inbox_ordered_condition(baton.inboxes, text, boolean) is 'SQL for messages with a place in an order';
 
--- Write a walk over the aggregates that have unfinished messages: one index probe each, however many messages they
--- have. Aggregates come in the order of their hash, from `first` on, and below `until`.
+-- Write a walk over the aggregates that have unfinished messages: one index probe for each aggregate, however many messages the aggregate
+-- has. Aggregates come in the order of their hash, from `first` on, and below `until`.
 create function baton_internal.inbox_heads_sql(it baton.inboxes, name text, first text default null, until text default null)
 returns text
-language sql stable
+language plpgsql stable
 as $$
-    select format($query$%1$s (h, aggregate) as (
-            (select %2$s, %3$s from %4$s t where %5$s %6$s %7$s order by 1, 2 limit 1)
+declare
+    parts jsonb := baton_internal.inbox_parts(it, baton_internal.inbox_terms(it));
+    hash text := baton_internal.fill('hashtextextended({aggregate}, 0)', parts);
+begin
+    return baton_internal.fill($query${walk} (h, aggregate) as (
+            (select {hash}, {aggregate} from {relation} t where {ordered} {from_first} {below_until} order by 1, 2 limit 1)
             union all
-            select n.h, n.aggregate from %1$s a cross join lateral (
-                select %2$s as h, %3$s as aggregate from %4$s t where %5$s and (%2$s, %3$s) > (a.h, a.aggregate) %7$s order by 1, 2 limit 1) n
-        )$query$, name, hashed, aggregate, it.relation, unfinished, coalesce('and ' || hashed || ' >= ' || first, ''),
-        coalesce('and ' || hashed || ' < ' || until, ''))
-      from (select format('hashtextextended(%s, 0)', terms.aggregate) as hashed, terms.aggregate,
-                   baton_internal.inbox_ordered_condition(it, 't.') as unfinished from baton_internal.inbox_terms(it) terms) v
+            select n.h, n.aggregate from {walk} a cross join lateral (
+                select {hash} as h, {aggregate} as aggregate from {relation} t
+                 where {ordered} and ({hash}, {aggregate}) > (a.h, a.aggregate) {below_until} order by 1, 2 limit 1) n
+        )$query$, parts || jsonb_build_object(
+            'walk', name,
+            'hash', hash,
+            'ordered', baton_internal.inbox_ordered_condition(it, 't.'),
+            'from_first', coalesce('and ' || hash || ' >= ' || first, ''),
+            'below_until', coalesce('and ' || hash || ' < ' || until, '')));
+end
 $$;
 comment on function baton_internal.inbox_heads_sql(baton.inboxes, text, text, text) is 'recursive query over aggregates with unfinished messages';
 
+-- Write the two walks that visit every aggregate once, from a random one on. So no aggregate is served before the others for ever, and
+-- workers seldom meet.
+create function baton_internal.inbox_random_heads_sql(it baton.inboxes)
+returns text
+language plpgsql volatile
+as $$
+declare
+    start text := quote_literal(hashtextextended(random()::text, 0)) || '::bigint';
+begin
+    return baton_internal.inbox_heads_sql(it, 'heads_after', start) || ', ' || baton_internal.inbox_heads_sql(it, 'heads_before', until => start)
+        || ', heads as (select * from heads_after union all select * from heads_before)';
+end
+$$;
+comment on function baton_internal.inbox_random_heads_sql(baton.inboxes) is 'queries over aggregates with unfinished messages, from a random one on';
+
 -- Write how an ordered inbox picks: messages without a place in a sequence (up to half of the batch), replayed ones,
--- and the next one of each aggregate. The walk over aggregates starts at a random one, so that none is served
--- before the others for ever and workers do not meet. The row in inbox_sequences decides who works on an aggregate.
+-- and the next one of each aggregate. The row in inbox_sequences decides who works on an aggregate.
 -- Rows that another transaction holds are passed over; only the first claim of a new aggregate can be waited for.
 create function baton_internal.inbox_pick_ordered_sql(it baton.inboxes, terms baton_internal.inbox_terms)
 returns text
-language sql volatile
+language plpgsql volatile
 as $$
-    select baton_internal.inbox_heads_sql(it, 'heads_after', v.start) || ', ' || baton_internal.inbox_heads_sql(it, 'heads_before', until => v.start)
-        || format($query$, free as materialized (
-            select %1$s as id, %2$s as due from %3$s t where %4$s and (t.%5$I is null or t.%6$I is null)
-             order by %2$s limit ($5 + 1) / 2 for no key update of t skip locked
+begin
+    return baton_internal.fill($query${heads}, free as materialized (
+            select {id} as id, {due} as due from {relation} t where {ready} and ({aggregate_column} is null or {sequence} is null)
+             order by {due} limit ($5 + 1) / 2 for no key update of t skip locked
         ), again as materialized (
-            select %1$s as id, %2$s as due, %10$s as aggregate, t.%6$I as sequence from baton_internal.inbox_replays r
-              cross join %3$s t where r.inbox = %9$s and t.%7$I = r.event_id::%8$s and %4$s
-             order by %2$s limit $5 for no key update of t skip locked
+            select {id} as id, {due} as due, {aggregate} as aggregate, {sequence} as sequence from baton_internal.inbox_replays r
+              cross join {relation} t where r.inbox = {inbox} and {key} = r.event_id::{id_type} and {ready}
+             order by {due} limit $5 for no key update of t skip locked
         ), next as materialized (
             select m.id, m.due, m.aggregate, m.sequence
-              from (select * from heads_after union all select * from heads_before) h
+              from heads h
               left join lateral (select s.last_sequence, s.leased_until from baton_internal.inbox_sequences s
-                                  where s.inbox = %9$s and s.aggregate = h.aggregate limit 1) s on true
+                                  where s.inbox = {inbox} and s.aggregate = h.aggregate limit 1) s on true
               cross join lateral (
-                select %1$s as id, %2$s as due, %10$s as aggregate, t.%6$I as sequence from %3$s t
-                 where hashtextextended(%10$s, 0) = h.h and %10$s = h.aggregate and t.%6$I = coalesce(s.last_sequence, 0) + 1
-                   and %4$s order by %1$s limit 1 for no key update of t skip locked) m
+                select {id} as id, {due} as due, {aggregate} as aggregate, {sequence} as sequence from {relation} t
+                 where hashtextextended({aggregate}, 0) = h.h and {aggregate} = h.aggregate and {sequence} = coalesce(s.last_sequence, 0) + 1
+                   and {ready} order by {id} limit 1 for no key update of t skip locked) m
              where s.leased_until is null or s.leased_until <= $1
              limit $5
+        ), offered as (
+            select f.id, f.due, null::text as aggregate, null::bigint as sequence from free f union all select * from again union all select * from next
         ), chosen as materialized (
-            %11$s limit $5
+            {one_per_id} limit $5
         ), idle as materialized (
-            select s.aggregate from chosen c join baton_internal.inbox_sequences s on s.inbox = %9$s and s.aggregate = c.aggregate
+            select s.aggregate from chosen c join baton_internal.inbox_sequences s on s.inbox = {inbox} and s.aggregate = c.aggregate
                for no key update of s skip locked
         ), secured as (
             insert into baton_internal.inbox_sequences as s (inbox, aggregate, last_sequence, event_id, leased_until)
-            select distinct on (c.aggregate) %9$s, c.aggregate, c.sequence - 1, c.id, $4 from chosen c
+            select distinct on (c.aggregate) {inbox}, c.aggregate, c.sequence - 1, c.id, $4 from chosen c
              where c.aggregate in (select i.aggregate from idle i)
-                or not exists (select 1 from baton_internal.inbox_sequences s where s.inbox = %9$s and s.aggregate = c.aggregate) and c.aggregate is not null
+                or not exists (select 1 from baton_internal.inbox_sequences s where s.inbox = {inbox} and s.aggregate = c.aggregate) and c.aggregate is not null
              order by c.aggregate, c.sequence
             on conflict (inbox, aggregate) do update set event_id = excluded.event_id, leased_until = $4
              where (s.leased_until is null or s.leased_until <= $1)
@@ -96,10 +122,11 @@ as $$
             returning s.event_id
         ), picked as materialized (
             select c.id, c.due from chosen c where c.aggregate is null or c.id in (select s.event_id from secured s)
-        )$query$, terms.id, terms.due, it.relation, baton_internal.inbox_ready_condition(it, terms),
-        it.aggregate_id_column, it.sequence_column, it.id_column, terms.id_type, it.id, terms.aggregate, baton_internal.inbox_one_per_id_sql(it,
-            '(select f.id, f.due, null::text as aggregate, null::bigint as sequence from free f union all select * from again union all select * from next)'))
-      from (select quote_literal(hashtextextended(random()::text, 0)) || '::bigint' as start) v
+        )$query$, baton_internal.inbox_parts(it, terms) || jsonb_build_object(
+            'heads', baton_internal.inbox_random_heads_sql(it),
+            'ready', baton_internal.inbox_ready_condition(it, terms),
+            'one_per_id', baton_internal.inbox_one_per_id_sql(it, 'offered')));
+end
 $$;
 comment on function baton_internal.inbox_pick_ordered_sql(baton.inboxes, baton_internal.inbox_terms) is 'query that picks the next message of each aggregate';
 
@@ -108,60 +135,69 @@ create function baton_internal.settle_inbox_sequences(it baton.inboxes, terms ba
 returns void
 language plpgsql
 as $$
+declare
+    settled text := baton_internal.fill($query$
+        select {id}, {aggregate} from {relation} t where {key} = any ($2::{id_type}[]) and {aggregate_column} is not null$query$,
+        baton_internal.inbox_parts(it, terms));
 begin
     update baton_internal.inbox_sequences s
        set leased_until = settle_inbox_sequences.leased_until, event_id = case when settle_inbox_sequences.leased_until is not null then s.event_id end
-      from baton_internal.run_as_owner(it.relation, format('select %s, %s from %s t where t.%I = any ($2::%s[]) and t.%I is not null',
-               terms.id, terms.aggregate, it.relation, it.id_column, terms.id_type, it.aggregate_id_column), ids => event_ids)
-           as r (id text, aggregate text)
+      from baton_internal.run_as_owner(it.relation, settled, ids => event_ids) as r (id text, aggregate text)
      where s.inbox = it.id and s.aggregate = r.aggregate and s.event_id = r.id;
 end
 $$;
 comment on function baton_internal.settle_inbox_sequences(baton.inboxes, baton_internal.inbox_terms, text[], timestamptz) is
     'moves or ends the lease on the messages'' aggregates';
 
--- Make the trigger that moves an aggregate on when its message is finished, by complete() or by a plain update, and
--- refuses to finish one before its turn. The function runs as baton's owner. The trigger's condition keeps the columns that it names as they
+-- Make the trigger that moves an aggregate on when its message is finished, by complete() or by a plain update. The trigger refuses to
+-- finish a message before its turn. The function runs as baton's owner. The trigger's condition keeps the columns that it names as they
 -- were at adoption; the id is not among them. The table's owner could give the id another type, and a cast would be the owner's code: so
--- the id is written by the type's own output.
+-- format() writes the id by the type's own output.
 create function baton_internal.make_inbox_ordering_trigger(it baton.inboxes)
 returns void
 language plpgsql
 as $$
 declare
     advance name := format('inbox_%s_advance', it.id);
+    trigger_name name := format('baton_advance_%s', it.id);
+    parts jsonb := baton_internal.inbox_parts(it, baton_internal.inbox_terms(it, 'new.'), 'new.') || jsonb_build_object(
+        'trigger', quote_ident(trigger_name),
+        'advance', quote_ident(advance),
+        'finished', quote_ident(it.processed_at_column),
+        'group_condition', baton_internal.inbox_group_condition(it, 'new.'));
 begin
-    perform baton_internal.make_inbox_function(it, 'ordering', advance, 'moves aggregates of inbox ' || it.name || ' on', format($body$
+    perform baton_internal.make_inbox_function(it, 'ordering', advance, 'moves aggregates of inbox ' || it.name || ' on', baton_internal.fill($body$
         declare
             last bigint;
         begin
-            insert into baton_internal.inbox_sequences as s (inbox, aggregate, last_sequence) select %1$s, %5$s, 1 where new.%3$I = 1
+            insert into baton_internal.inbox_sequences as s (inbox, aggregate, last_sequence) select {inbox}, {aggregate}, 1 where {sequence} = 1
             on conflict do nothing;
             if found then
                 return null;
             end if;
-            update baton_internal.inbox_sequences s set last_sequence = new.%3$I, event_id = null, leased_until = null
-             where s.inbox = %1$s and s.aggregate = %5$s and s.last_sequence = new.%3$I - 1;
+            update baton_internal.inbox_sequences s set last_sequence = {sequence}, event_id = null, leased_until = null
+             where s.inbox = {inbox} and s.aggregate = {aggregate} and s.last_sequence = {sequence} - 1;
             if found then
                 return null;
             end if;
-            select s.last_sequence into last from baton_internal.inbox_sequences s where s.inbox = %1$s and s.aggregate = %5$s;
-            if new.%3$I > coalesce(last, 0) then
-                raise exception 'message %% of aggregate "%%" cannot be finished before %%', new.%3$I, new.%2$I, coalesce(last, 0) + 1
+            select s.last_sequence into last from baton_internal.inbox_sequences s where s.inbox = {inbox} and s.aggregate = {aggregate};
+            if {sequence} > coalesce(last, 0) then
+                raise exception 'message % of aggregate "%" cannot be finished before %', {sequence}, {aggregate_column}, coalesce(last, 0) + 1
                     using errcode = 'object_not_in_prerequisite_state', table = tg_table_name,
                           hint = 'finish messages in sequence, or skip with baton.advance_inbox_sequence()';
             end if;
-            delete from baton_internal.inbox_replays r where r.inbox = %1$s and r.event_id = %4$s;
+            delete from baton_internal.inbox_replays r where r.inbox = {inbox} and r.event_id = format('%s', {key});
             update baton_internal.inbox_sequences s set event_id = null, leased_until = null
-             where s.inbox = %1$s and s.aggregate = %5$s and s.event_id = %4$s;
+             where s.inbox = {inbox} and s.aggregate = {aggregate} and s.event_id = format('%s', {key});
             return null;
         end
-        $body$, it.id, it.aggregate_id_column, it.sequence_column, format('format(''%%s'', new.%I)', it.id_column), (baton_internal.inbox_terms(it, 'new.')).aggregate));
-    execute format('create trigger %I after update of %I on %s for each row when (old.%2$I is null and new.%2$I is not null'
-                   ' and new.%4$I is not null and new.%5$I is not null%6$s) execute function baton_internal.%7$I()',
-                   'baton_advance_' || it.id, it.processed_at_column, it.relation, it.aggregate_id_column, it.sequence_column,
-                   baton_internal.inbox_group_condition(it, 'new.'), advance);
-    perform baton_internal.note_inbox_object(it.id, 'ordering', 'trigger', it.schema_name, 'baton_advance_' || it.id);
+        $body$, parts));
+    execute baton_internal.fill($query$
+        create trigger {trigger} after update of {finished} on {relation} for each row
+          when (old.{finished} is null and new.{finished} is not null
+                and {aggregate_column} is not null and {sequence} is not null{group_condition})
+          execute function baton_internal.{advance}()$query$, parts);
+    perform baton_internal.note_inbox_object(it.id, 'ordering', 'trigger', it.schema_name, trigger_name);
 end
 $$;
 comment on function baton_internal.make_inbox_ordering_trigger(baton.inboxes) is 'makes the trigger that keeps inbox_sequences';
@@ -173,24 +209,32 @@ language plpgsql
 as $$
 declare
     terms baton_internal.inbox_terms := baton_internal.inbox_terms(it, for_view => true);
-    heads text := baton_internal.inbox_heads_sql(it, 'heads');
+    parts jsonb := baton_internal.inbox_parts(it, terms) || jsonb_build_object(
+        'heads', baton_internal.inbox_heads_sql(it, 'heads'),
+        'shown_aggregate', baton_internal.tenant_name_sql(it, 'g.aggregate'));
+    next_in_sequence constant text := $query$
+        with recursive {heads}
+        select t.* from heads h
+          left join baton_internal.inbox_sequences s on s.inbox = {inbox} and s.aggregate = h.aggregate
+         cross join lateral (
+            select t.* from {relation} t
+             where hashtextextended({aggregate}, 0) = h.h and {aggregate} = h.aggregate
+               and {sequence} = coalesce(s.last_sequence, 0) + 1 and {pending} order by {id} limit 1) t$query$;
+    next_by_arrival constant text := $query$
+        with recursive {heads}
+        select t.* from heads h cross join lateral (select t.* from {relation} t where {key} = ({first_arrival})) t$query$;
+    gaps constant text := $query$select {shown_aggregate} as aggregate, g.expected, g.found, g.gap_age_sec from ({gaps}) g$query$;
 begin
+    if it.order_mode = 'arrival' then
+        parts := parts || jsonb_build_object('first_arrival', baton_internal.inbox_first_arrival_sql(it, terms, 'h.h', 'h.aggregate'));
+    else
+        parts := parts || jsonb_build_object('gaps', baton_internal.inbox_gaps_query(it));
+        perform baton_internal.make_inbox_view(it, 'ordering', 'gaps_', '', 'sequences missing from inbox ' || it.name, baton_internal.fill(gaps, parts));
+    end if;
     perform baton_internal.make_inbox_view(it, 'ordering', 'next_', '', format('the next message of each aggregate of inbox %s', it.name),
-        case when it.order_mode = 'arrival' then
-            format('with recursive %s select t.* from heads h cross join lateral (select t.* from %s t where t.%I = (%s)) t', heads,
-                   it.relation, it.id_column, baton_internal.inbox_first_arrival_sql(it, terms, 'h.h', 'h.aggregate'))
-        else
-            format('with recursive %1$s select t.* from heads h left join baton_internal.inbox_sequences s on s.inbox = %2$s and s.aggregate = h.aggregate'
-                   ' cross join lateral (select t.* from %3$s t where hashtextextended(%4$s, 0) = h.h and %4$s = h.aggregate'
-                   ' and t.%5$I = coalesce(s.last_sequence, 0) + 1 and %6$s order by %7$s limit 1) t',
-                   heads, it.id, it.relation, terms.aggregate, it.sequence_column, terms.pending, terms.id) end);
+                                           baton_internal.fill(case it.order_mode when 'arrival' then next_by_arrival else next_in_sequence end, parts));
     perform baton_internal.make_inbox_view(it, 'ordering', 'stalled_', '', format('aggregates of inbox %s that wait for something', it.name),
                                            baton_internal.inbox_stalled_query(it, terms));
-    if it.order_mode = 'sequence' then
-        perform baton_internal.make_inbox_view(it, 'ordering', 'gaps_', '', format('sequences missing from inbox %s', it.name),
-            format('select %s as aggregate, g.expected, g.found, g.gap_age_sec from (%s) g', baton_internal.tenant_name_sql(it, 'g.aggregate'),
-                   baton_internal.inbox_gaps_query(it)));
-    end if;
 end
 $$;
 comment on function baton_internal.make_inbox_ordering_views(baton.inboxes) is 'makes the next_, stalled_ and gaps_ views';

@@ -8,20 +8,22 @@ as $$
 declare
     m record;
     inbox_name text := format('%I.%I', it.schema_name, it.name);
+    parts jsonb := baton_internal.inbox_parts(it, baton_internal.inbox_terms(it)) || jsonb_build_object(
+        'group_condition', baton_internal.inbox_group_condition(it, 't.'));
 begin
     if it.layout = 'managed' then
-        execute format($query$
-            select g.id as asked, t.%2$I is not null as stored, t.processed_at is not null as done, t.lease_token, t.leased_by, t.leased_until
-              from unnest($1) g (id) left join %1$s t on t.%2$I = g.id
-             where t.%2$I is null or t.processed_at is not null or t.lease_token is distinct from $2
+        execute baton_internal.fill($query$
+            select g.id as asked, {key} is not null as stored, t.processed_at is not null as done, t.lease_token, t.leased_by, t.leased_until
+              from unnest($1) g (id) left join {relation} t on {key} = g.id
+             where {key} is null or t.processed_at is not null or t.lease_token is distinct from $2
                 or ($2 is null and t.leased_until > clock_timestamp())
-             limit 1$query$, it.relation, it.id_column) into m using event_ids, lease_token;
+             limit 1$query$, parts) into m using event_ids, lease_token;
     else
         select g.id as asked, r.id is not null as stored, coalesce(r.done, false) as done, w.lease_token, w.leased_by, w.leased_until into m
           from unnest(event_ids) g (id)
-          left join baton_internal.run_as_owner(it.relation, format('select t.%1$I::text, t.%2$I is not null from %3$s t where t.%1$I = any ($2::%4$s[])%5$s',
-                        it.id_column, it.processed_at_column, it.relation, baton_internal.inbox_column_type(it, it.id_column),
-                        baton_internal.inbox_group_condition(it, 't.')), ids => event_ids) as r (id text, done boolean) on r.id = g.id
+          left join baton_internal.run_as_owner(it.relation, baton_internal.fill($query$
+                        select {id}, {processed_at} is not null from {relation} t where {key} = any ($2::{id_type}[]){group_condition}$query$, parts),
+                        ids => event_ids) as r (id text, done boolean) on r.id = g.id
           left join baton_internal.inbox_work w on w.inbox = it.id and w.event_id = g.id
          where r.id is null or r.done or w.lease_token is distinct from raise_inbox_lease_lost.lease_token
             or (raise_inbox_lease_lost.lease_token is null and w.leased_until > clock_timestamp())
@@ -56,6 +58,9 @@ declare
     terms baton_internal.inbox_terms := baton_internal.inbox_terms(it);
     moment timestamptz := clock_timestamp();
     ids text[] := baton_internal.inbox_message_keys(it, event_ids, lease_token);
+    change text := case action when 'complete' then terms.complete when 'fail' then terms.fail when 'release' then terms.release
+                               when 'extend' then 'leased_until = $6' end;
+    held text := case when lease_token is not null then 't.lease_token = $2' else '(t.leased_until is null or t.leased_until <= $1)' end;
     settled bigint;
 begin
     perform baton_internal.check_inbox_grants(it, '{select,update}');
@@ -65,12 +70,9 @@ begin
     if it.layout <> 'managed' then
         settled := baton_internal.settle_adopted(it, action, ids, lease_token, moment, error, permanent, leased_until);
     else
-        execute format('with moved as (update %s t set %s where t.%I = any ($3) and %s and %s returning 1)'
-                       ' select count(*) from moved', it.relation,
-                       case action when 'complete' then terms.complete when 'fail' then terms.fail when 'release' then terms.release
-                                   else 'leased_until = $6' end, it.id_column, terms.unfinished,
-                       case when lease_token is not null then 't.lease_token = $2'
-                            else '(t.leased_until is null or t.leased_until <= $1)' end)
+        execute format($query$
+            with moved as (update %s t set %s where t.%I = any ($3) and %s and %s returning 1)
+            select count(*) from moved$query$, it.relation, change, it.id_column, terms.unfinished, held)
            into settled using moment, lease_token, ids, error, permanent, leased_until;
     end if;
     if settled <> cardinality(ids) then
