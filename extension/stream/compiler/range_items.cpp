@@ -1,0 +1,131 @@
+// Items of FROM that are no tables: finished blocks (subqueries, views, WITH queries), VALUES, and functions.
+// A block's rows and change pass under new names. VALUES and functions of constants never change. A function of
+// another item's columns gives rows for each row of that item, with that row's weight.
+
+#include "stream/compiler/text.hpp"
+
+namespace baton::stream {
+
+namespace {
+
+std::string column_name(const Origin& origin) {
+    return "v" + std::to_string(origin.range) + "_" + std::to_string(origin.attribute);
+}
+
+// The block with one item of its FROM clause and nothing else, as text; a column for each of that item's that is used.
+struct Item {
+    std::vector<Column> columns;
+    std::vector<Origin> origins;
+    List* targets;
+};
+
+Item describe_item(Query* query, int range, const std::vector<Origin>& used) {
+    Item item{{}, {}, NIL};
+    for (const auto& origin : used) {
+        if (origin.range != range) continue;
+        if (origin.attribute <= 0) throw NotDifferential("the query takes whole rows of a function or VALUES as a value");
+        Var* const var = pg::call([&] {
+            Oid type = InvalidOid;
+            int32 typmod = -1;
+            Oid collation = InvalidOid;
+            RangeTblEntry* const entry = rt_fetch(range, query->rtable);
+            get_rte_attribute_type(entry, static_cast<AttrNumber>(origin.attribute), &type, &typmod, &collation);
+            return makeVar(1, static_cast<AttrNumber>(origin.attribute), type, typmod, collation, 0);
+        });
+        item.columns.push_back(column_of(column_name(origin), reinterpret_cast<Node*>(var)));
+        item.origins.push_back(origin);
+        item.targets = pg::call([&] {
+            return lappend(item.targets, makeTargetEntry(reinterpret_cast<Expr*>(var), static_cast<AttrNumber>(list_length(item.targets) + 1),
+                                                         pstrdup(item.columns.back().name.c_str()), false));
+        });
+    }
+    if (item.columns.empty()) {
+        item.columns.push_back({column_name({range, 0}), BOOLOID, -1, InvalidOid});
+        item.origins.push_back({range, 0});
+        item.targets = pg::call([&] {
+            return list_make1(makeTargetEntry(reinterpret_cast<Expr*>(makeBoolConst(true, false)), 1,
+                                              pstrdup(item.columns.back().name.c_str()), false));
+        });
+    }
+    return item;
+}
+
+std::string item_text(RangeTblEntry* entry, List* targets) {
+    return pg::call([&] {
+        auto* const query = makeNode(Query);
+        query->commandType = CMD_SELECT;
+        query->rtable = list_make1(entry);
+        auto* const reference = makeNode(RangeTblRef);
+        reference->rtindex = 1;
+        query->jointree = makeFromExpr(list_make1(reference), nullptr);
+        query->targetList = targets;
+        return pg_get_querydef(query, false);
+    });
+}
+
+}  // namespace
+
+const Operator& derived_table(Compiler& compiler, const Operator& block, int range, const std::vector<Origin>& used) {
+    Operator& op = compiler.make("subquery", {&block});
+    std::vector<std::string> values;
+    for (const auto& origin : used) {
+        if (origin.range != range) continue;
+        if (origin.attribute <= 0) throw NotDifferential("the query takes whole rows of a subquery as a value");
+        op.columns.push_back(block.columns.at(static_cast<std::size_t>(origin.attribute) - 1));
+        values.push_back(op.columns.back().name + " as " + column_name(origin));
+        op.columns.back().name = column_name(origin);
+        op.origins.push_back(origin);
+    }
+    if (values.empty()) {
+        op.columns.push_back({column_name({range, 0}), BOOLOID, -1, InvalidOid});
+        op.origins.push_back({range, 0});
+        values.push_back("true as " + op.columns.back().name);
+    }
+    compiler.script().add_view(op.now, "select " + join(values, ", ") + " from " + block.now);
+    if (block.is_constant())
+        op.change.clear();
+    else
+        compiler.script().add_view(op.change, "select " + join(values, ", ") + ", baton_weight from " + block.change);
+    return op;
+}
+
+const Operator& constant_rows(Compiler& compiler, Query* query, int range, const std::vector<Origin>& used) {
+    RangeTblEntry* const entry = rt_fetch(range, query->rtable);
+    const Item item = describe_item(query, range, used);
+    Operator& op = compiler.make(entry->rtekind == RTE_VALUES ? "values" : "function", {});
+    op.columns = item.columns;
+    op.origins = item.origins;
+    op.change.clear();
+    compiler.script().add_view(op.now, item_text(entry, item.targets));
+    return op;
+}
+
+const Operator& function_rows(Compiler& compiler, const Operator& input, Query* query, int range, const std::vector<Origin>& used) {
+    auto* const entry = pg::copy_tree(rt_fetch(range, query->rtable));
+    const Item item = describe_item(query, range, used);
+    Operator& op = compiler.make("function of each row", {&input});
+    op.columns = input.columns;
+    op.columns.insert(op.columns.end(), item.columns.begin(), item.columns.end());
+    op.origins = input.origins;
+    op.origins.insert(op.origins.end(), item.origins.begin(), item.origins.end());
+    if (list_length(entry->functions) != 1 || entry->funcordinality) throw NotDifferential("ROWS FROM or WITH ORDINALITY over another item's columns");
+    auto* const function = linitial_node(RangeTblFunction, entry->functions);
+    if (function->funccolnames != NIL) throw NotDifferential("a function with a column definition list");
+    // f.*: the function's columns under their places, so that the call may stand in FROM as it is.
+    const std::string call = expression_text(function->funcexpr, {{"a", &input}});
+    std::vector<std::string> names;
+    for (int i = 1; i <= list_length(entry->eref->colnames); ++i) names.push_back("f" + std::to_string(i));
+    std::vector<std::string> values;
+    for (std::size_t i = 0; i < item.columns.size(); ++i)
+        values.push_back((item.origins[i].attribute > 0 ? "f.f" + std::to_string(item.origins[i].attribute) : "true") + " as " + item.columns[i].name);
+    const std::string list = column_list(input.columns, "a") + ", " + join(values, ", ");
+    const std::string from = " a cross join lateral " + call.substr(1, call.size() - 2) + " f(" + join(names, ", ") + ")";
+    compiler.script().add_view(op.now, "select " + list + " from " + input.now + from);
+    if (input.is_constant())
+        op.change.clear();
+    else
+        compiler.script().add_table(op.change, "select " + list + ", a.baton_weight from " + input.change + from);
+    return op;
+}
+
+}  // namespace baton::stream
