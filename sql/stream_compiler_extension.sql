@@ -7,3 +7,5 @@ returns record
 language c volatile strict
 as 'MODULE_PATHNAME', 'baton_compile_stream_query';
 comment on function baton_internal.compile_stream_query(text) is 'statement that computes the change of a query''s result';
+
+select baton_internal.declare_privileges('execute', '{baton_operator}', '{compile_stream_query}');

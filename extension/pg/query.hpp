@@ -7,8 +7,11 @@ extern "C" {
 #include "catalog/pg_collation.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
+#include "optimizer/tlist.h"
 #include "parser/analyze.h"
+#include "parser/parse_agg.h"
 #include "parser/parse_oper.h"
 #include "parser/parse_relation.h"
 #include "parser/parsetree.h"
@@ -30,7 +33,8 @@ inline bool walk_expression(::Node* node, TreeWalker walker, void* context) {
 #if PG_VERSION_NUM >= 160000
     return expression_tree_walker(node, walker, context);
 #else
-    return expression_tree_walker(node, reinterpret_cast<bool (*)()>(walker), context);
+    return expression_tree_walker(node, reinterpret_cast<bool (*)()>(reinterpret_cast<void*>(walker)),
+                                  context);
 #endif
 }
 
@@ -38,7 +42,8 @@ inline bool walk_query(Query* query, TreeWalker walker, void* context, int flags
 #if PG_VERSION_NUM >= 160000
     return query_tree_walker(query, walker, context, flags);
 #else
-    return query_tree_walker(query, reinterpret_cast<bool (*)()>(walker), context, flags);
+    return query_tree_walker(query, reinterpret_cast<bool (*)()>(reinterpret_cast<void*>(walker)), context,
+                             flags);
 #endif
 }
 
@@ -46,7 +51,8 @@ inline ::Node* mutate_expression(::Node* node, TreeMutator mutator, void* contex
 #if PG_VERSION_NUM >= 160000
     return expression_tree_mutator(node, mutator, context);
 #else
-    return expression_tree_mutator(node, reinterpret_cast<::Node* (*)()>(mutator), context);
+    return expression_tree_mutator(node, reinterpret_cast< ::Node* (*)()>(reinterpret_cast<void*>(mutator)),
+                                   context);
 #endif
 }
 

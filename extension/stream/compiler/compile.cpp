@@ -21,7 +21,9 @@ Query* analyzed(const char* text) {
     return pg::call([&] {
         List* const statements = pg_parse_query(text);
         if (list_length(statements) != 1)
-            ereport(ERROR, (errcode(ERRCODE_SYNTAX_ERROR), errmsg("a stream table is made of one statement, not of %d", list_length(statements))));
+            ereport(ERROR,
+                    (errcode(ERRCODE_SYNTAX_ERROR),
+                     errmsg("a stream table is made of one statement, not of %d", list_length(statements))));
         return parse_analyze_fixedparams(linitial_node(RawStmt, statements), text, nullptr, 0, nullptr);
     });
 }
@@ -31,7 +33,8 @@ class QualifiedNames {
   public:
     QualifiedNames() : level_(pg::call([] { return NewGUCNestLevel(); })) {
         pg::call([] {
-            set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+            set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION,
+                              GUC_ACTION_SAVE, true, 0, false);
         });
     }
     ~QualifiedNames() { AtEOXact_GUC(true, level_); }
@@ -47,7 +50,8 @@ std::string as_json(const std::vector<Source>& sources) {
     for (const auto& source : sources) {
         std::vector<std::string> columns;
         for (const int column : source.columns) columns.push_back(std::to_string(column));
-        objects.push_back("{\"relation\": " + std::to_string(source.relation) + ", \"columns\": [" + join(columns, ", ") + "]}");
+        objects.push_back("{\"relation\": " + std::to_string(source.relation) + ", \"columns\": [" +
+                          join(columns, ", ") + "]}");
     }
     return "[" + join(objects, ", ") + "]";
 }
@@ -65,7 +69,8 @@ void compile_change(Query* query, Compiled& result) {
     std::vector<std::string> outputs;
     for (std::size_t i = 0; i < root.columns.size(); ++i)
         outputs.push_back(root.columns[i].name + " as " + quoted(target.columns[i].c_str()));
-    result.delta = compiler.script().with_clause() + "\nselect " + join(outputs, ", ") + ", baton_weight from " + root.change;
+    result.delta = compiler.script().with_clause() + "\nselect " + join(outputs, ", ") +
+                   ", baton_weight from " + root.change;
 }
 
 Compiled compile(const char* text) {
@@ -73,7 +78,8 @@ Compiled compile(const char* text) {
     check_query(query);
     const QualifiedNames names;
     Compiled result;
-    result.qualified = pg::call([&] { return pg_get_querydef(static_cast<Query*>(copyObjectImpl(query)), false); });
+    result.qualified =
+        pg::call([&] { return pg_get_querydef(static_cast<Query*>(copyObjectImpl(query)), false); });
     std::optional<std::string> problem;
     result.sources = as_json(find_sources(query, problem));
     try {
@@ -89,13 +95,15 @@ Datum as_row(FunctionCallInfo fcinfo, const Compiled& result) {
     const std::array columns{&result.delta, &result.reason, &result.tree};
     return pg::call([&] {
         TupleDesc shape = nullptr;
-        if (get_call_result_type(fcinfo, nullptr, &shape) != TYPEFUNC_COMPOSITE) elog(ERROR, "a row is expected");
+        if (get_call_result_type(fcinfo, nullptr, &shape) != TYPEFUNC_COMPOSITE)
+            elog(ERROR, "a row is expected");
         Datum values[5] = {CStringGetTextDatum(result.qualified.c_str()),
                            DirectFunctionCall1(jsonb_in, CStringGetDatum(result.sources.c_str())), 0, 0, 0};
         bool nulls[5] = {};
         for (int i = 0; i < 3; ++i) {
             nulls[i + 2] = !columns[static_cast<std::size_t>(i)]->has_value();
-            if (!nulls[i + 2]) values[i + 2] = CStringGetTextDatum((*columns[static_cast<std::size_t>(i)])->c_str());
+            if (!nulls[i + 2])
+                values[i + 2] = CStringGetTextDatum((*columns[static_cast<std::size_t>(i)])->c_str());
         }
         return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(shape), values, nulls));
     });
@@ -109,7 +117,7 @@ using namespace baton;
 
 extern "C" Datum baton_compile_stream_query(PG_FUNCTION_ARGS) {
     return pg::enter([&] {
-        const char* const text = pg::call([&] { return text_to_cstring(PG_GETARG_TEXT_PP(0)); });
-        return stream::as_row(fcinfo, stream::compile(text));
+        const char* const query = pg::call([&] { return text_to_cstring(PG_GETARG_TEXT_PP(0)); });
+        return stream::as_row(fcinfo, stream::compile(query));
     });
 }

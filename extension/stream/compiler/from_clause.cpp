@@ -21,7 +21,8 @@ bool note_column(Node* node, void* context) {
     if (node == nullptr) return false;
     if (IsA(node, Var)) {
         const auto* const var = reinterpret_cast<Var*>(node);
-        if (static_cast<int>(var->varlevelsup) == usage.depth) usage.found->insert({static_cast<int>(var->varno), var->varattno});
+        if (static_cast<int>(var->varlevelsup) == usage.depth)
+            usage.found->insert({static_cast<int>(var->varno), var->varattno});
         return false;
     }
     if (IsA(node, Query)) {
@@ -51,7 +52,8 @@ bool note_contents(Node* node, void* context) {
 
 class FromClause {
   public:
-    FromClause(Compiler& compiler, Query* query) : compiler_(compiler), query_(query), used_(used_columns(query)) {}
+    FromClause(Compiler& compiler, Query* query)
+        : compiler_(compiler), query_(query), used_(used_columns(query)) {}
 
     const Operator& whole(List* conditions) {
         const Operator* op = &inner(reinterpret_cast<Node*>(query_->jointree), conditions, true);
@@ -87,11 +89,14 @@ class FromClause {
 
     const Operator& joined(const Gathered& gathered, List* conditions) {
         std::vector<const Operator*> items = gathered.items;
-        if (items.empty() && gathered.lateral_functions.empty()) throw NotDifferential("a block reads no table");
+        if (items.empty() && gathered.lateral_functions.empty())
+            throw NotDifferential("a block reads no table");
         if (gathered.lateral_functions.empty())
-            return items.size() == 1 && conditions == NIL ? *items.front() : inner_join(compiler_, items, conditions);
+            return items.size() == 1 && conditions == NIL ? *items.front()
+                                                          : inner_join(compiler_, items, conditions);
         const Operator* op = items.size() == 1 ? items.front() : &inner_join(compiler_, items, NIL);
-        for (const int range : gathered.lateral_functions) op = &function_rows(compiler_, *op, query_, range, used_);
+        for (const int range : gathered.lateral_functions)
+            op = &function_rows(compiler_, *op, query_, range, used_);
         return conditions == NIL ? *op : inner_join(compiler_, {op}, conditions);
     }
 
@@ -115,7 +120,8 @@ class FromClause {
             } else {
                 const Operator& left = inner(join->larg, NIL, false);
                 const Operator& right = inner(join->rarg, NIL, false);
-                if (has_sublink(join->quals)) throw NotDifferential("a condition of an outer join holds a subquery");
+                if (has_sublink(join->quals))
+                    throw NotDifferential("a condition of an outer join holds a subquery");
                 into.items.push_back(&outer_join(compiler_, join->jointype, left, right, join->quals));
             }
         }
@@ -143,14 +149,18 @@ class FromClause {
     const Operator& item(int range) {
         const RangeTblEntry& from = entry(range);
         switch (from.rtekind) {
-            case RTE_RELATION: return relation(from, range);
+            case RTE_RELATION:
+                return relation(from, range);
             case RTE_SUBQUERY:
                 if (from.lateral) throw NotDifferential("a LATERAL subquery");
                 return derived_table(compiler_, compiler_.block(from.subquery), range, used_);
-            case RTE_CTE: return derived_table(compiler_, with_query(from), range, used_);
+            case RTE_CTE:
+                return derived_table(compiler_, with_query(from), range, used_);
             case RTE_VALUES:
-            case RTE_FUNCTION: return constant_rows(compiler_, query_, range, used_);
-            default: throw NotDifferential("an item of FROM that is neither a table nor a subquery");
+            case RTE_FUNCTION:
+                return constant_rows(compiler_, query_, range, used_);
+            default:
+                throw NotDifferential("an item of FROM that is neither a table nor a subquery");
         }
     }
 
@@ -158,7 +168,8 @@ class FromClause {
         if (from.tablesample != nullptr) throw NotDifferential("TABLESAMPLE takes rows by chance");
         switch (from.relkind) {
             case RELKIND_RELATION:
-            case RELKIND_PARTITIONED_TABLE: return scan(compiler_, from, range, used_);
+            case RELKIND_PARTITIONED_TABLE:
+                return scan(compiler_, from, range, used_);
             case RELKIND_VIEW: {
                 auto* const definition = pg::call([&] {
                     Relation const view = table_open(from.relid, AccessShareLock);
@@ -171,9 +182,12 @@ class FromClause {
                 compiler_.levels() = std::move(outside);
                 return op;
             }
-            case RELKIND_FOREIGN_TABLE: throw NotDifferential(table_text(from.relid) + " is a foreign table");
-            case RELKIND_MATVIEW: throw NotDifferential(table_text(from.relid) + " is a materialized view");
-            default: throw NotDifferential(table_text(from.relid) + " is no table");
+            case RELKIND_FOREIGN_TABLE:
+                throw NotDifferential(table_text(from.relid) + " is a foreign table");
+            case RELKIND_MATVIEW:
+                throw NotDifferential(table_text(from.relid) + " is a materialized view");
+            default:
+                throw NotDifferential(table_text(from.relid) + " is no table");
         }
     }
 

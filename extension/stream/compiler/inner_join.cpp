@@ -1,6 +1,7 @@
 // Inner joins of any number of inputs, and filters, which are joins of one.
 //
-// A row of the result weighs what its parts weigh together. With inputs 1 to n the change is the sum over i of
+// A row of the result weighs what its parts weigh together. With inputs 1 to n the change is the sum over i
+// of
 //     now(1) x .. x now(i-1) x change(i) x before(i+1) x .. x before(n):
 // the terms telescope, because now(i) = before(i) + change(i), so that the sum is the join of all that is now
 // minus the join of all that was before. A condition only chooses among the rows.
@@ -12,9 +13,10 @@ namespace baton::stream {
 namespace {
 
 // One term: the weighted parts, the rest as it is now.
-std::string term(const std::vector<std::string>& froms, const std::vector<std::string>& weights, const std::string& columns,
-                 const std::string& condition) {
-    return "select " + columns + ", " + join(weights, " * ") + " as baton_weight from " + join(froms, ", ") + " where " + condition;
+std::string term(const std::vector<std::string>& froms, const std::vector<std::string>& weights,
+                 const std::string& columns, const std::string& condition) {
+    return "select " + columns + ", " + join(weights, " * ") + " as baton_weight from " + join(froms, ", ") +
+           " where " + condition;
 }
 
 }  // namespace
@@ -34,10 +36,12 @@ const Operator& inner_join(Compiler& compiler, const std::vector<const Operator*
         now.push_back(inputs[i]->now + " " + names[i]);
     }
     std::vector<std::string> texts;
-    for (auto* const condition : pg::elements<Node>(conditions)) texts.push_back(expression_text(condition, scope));
+    for (auto* const condition : pg::elements<Node>(conditions))
+        texts.push_back(expression_text(condition, scope));
     const std::string condition = all_of(texts);
     const std::string column_texts = join(columns, ", ");
-    compiler.script().add_view(op.now, "select " + column_texts + " from " + join(now, ", ") + " where " + condition);
+    compiler.script().add_view(op.now,
+                               "select " + column_texts + " from " + join(now, ", ") + " where " + condition);
 
     std::vector<std::string> terms;
     for (std::size_t i = 0; i < inputs.size(); ++i) {

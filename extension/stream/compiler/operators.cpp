@@ -39,6 +39,15 @@ std::string Compiler::before(const Operator& op) {
     return view;
 }
 
+std::string Compiler::stored(const Operator& root, const Target& target) {
+    std::vector<std::string> renamed;
+    for (std::size_t i = 0; i < root.columns.size(); ++i)
+        renamed.push_back(quoted(target.columns[i].c_str()) + " as " + root.columns[i].name);
+    std::string view = name("stored", root);
+    script_.add_view(view, "select " + join(renamed, ", ") + " from :table");
+    return view;
+}
+
 namespace {
 
 void describe_into(std::string& text, const Operator& op, int depth) {

@@ -87,6 +87,9 @@ class Compiler {
     // The rows of an operator before the change, with weights.
     std::string before(const Operator& op);
 
+    // The stream table's rows, as those of the root.
+    std::string stored(const Operator& root, const Target& target);
+
     Script& script() { return script_; }
     std::vector<Query*>& levels() { return levels_; }
 
@@ -102,12 +105,15 @@ std::string describe(const Operator& root);
 
 // ---- the operators, a file each ----
 
-const Operator& scan(Compiler& compiler, const RangeTblEntry& entry, int range, const std::vector<Origin>& used);
+const Operator& scan(Compiler& compiler, const RangeTblEntry& entry, int range,
+                     const std::vector<Origin>& used);
 const Operator& constant_rows(Compiler& compiler, Query* query, int range, const std::vector<Origin>& used);
 // A finished block as an item of another one's FROM clause.
-const Operator& derived_table(Compiler& compiler, const Operator& block, int range, const std::vector<Origin>& used);
+const Operator& derived_table(Compiler& compiler, const Operator& block, int range,
+                              const std::vector<Origin>& used);
 const Operator& inner_join(Compiler& compiler, const std::vector<const Operator*>& inputs, List* conditions);
-const Operator& outer_join(Compiler& compiler, JoinType type, const Operator& left, const Operator& right, Node* condition);
+const Operator& outer_join(Compiler& compiler, JoinType type, const Operator& left, const Operator& right,
+                           Node* condition);
 const Operator& function_rows(Compiler& compiler, const Operator& input, Query* query, int range,
                               const std::vector<Origin>& used);
 // Rows of `left` for which `right` has some row, or none. The condition is bound: a and b.
@@ -115,7 +121,7 @@ const Operator& semi_join(Compiler& compiler, const Operator& left, const Operat
                           const std::string& condition, bool negated, std::string label);
 const Operator& projection(Compiler& compiler, Query* query, const Operator& core);
 const Operator& touched_keys(Compiler& compiler, Query* query, const Operator& core, const Target* target);
-const Operator& set_operation(Compiler& compiler, Query* query);
+const Operator& set_operation(Compiler& compiler, Query* query, const Target* target);
 
 // ---- parts that several blocks share ----
 

@@ -21,19 +21,23 @@ struct Side {
 };
 
 // How the padded rows of one side changed because the other side did.
-std::string padding_by_partners(Compiler& compiler, const Side& side, const Side& partner, const std::string& columns,
-                                const std::string& condition) {
+std::string padding_by_partners(Compiler& compiler, const Side& side, const Side& partner,
+                                const std::string& columns, const std::string& condition) {
     const std::string alias = side.alias;
     const std::string other = partner.alias;
-    return "select " + columns + ", " + alias + ".baton_weight * ((p.now = 0)::int - (p.now - p.change = 0)::int) as baton_weight from " +
-           compiler.before(*side.op) + " " + alias + " cross join lateral (select (select count(*) from " + partner.op->now + " " + other +
-           " where " + condition + ") as now, (select sum(" + other + ".baton_weight) from " + partner.op->change + " " + other +
-           " where " + condition + ") as change) p where exists (select from " + partner.op->change + " " + other + " where " + condition + ")";
+    return "select " + columns + ", " + alias +
+           ".baton_weight * ((p.now = 0)::int - (p.now - p.change = 0)::int) as baton_weight from " +
+           compiler.before(*side.op) + " " + alias + " cross join lateral (select (select count(*) from " +
+           partner.op->now + " " + other + " where " + condition + ") as now, (select sum(" + other +
+           ".baton_weight) from " + partner.op->change + " " + other + " where " + condition +
+           ") as change) p where exists (select from " + partner.op->change + " " + other + " where " +
+           condition + ")";
 }
 
 }  // namespace
 
-const Operator& outer_join(Compiler& compiler, JoinType type, const Operator& left, const Operator& right, Node* condition) {
+const Operator& outer_join(Compiler& compiler, JoinType type, const Operator& left, const Operator& right,
+                           Node* condition) {
     if (type == JOIN_RIGHT) return outer_join(compiler, JOIN_LEFT, right, left, condition);
     const bool is_full = type == JOIN_FULL;
     Operator& op = compiler.make(is_full ? "full join" : "left join", {&left, &right});
@@ -42,25 +46,29 @@ const Operator& outer_join(Compiler& compiler, JoinType type, const Operator& le
     op.origins = left.origins;
     op.origins.insert(op.origins.end(), right.origins.begin(), right.origins.end());
 
-    const std::string on = condition == nullptr ? "true" : expression_text(condition, {{"a", &left}, {"b", &right}});
+    const std::string on =
+        condition == nullptr ? "true" : expression_text(condition, {{"a", &left}, {"b", &right}});
     const std::string columns = column_list(left.columns, "a") + ", " + column_list(right.columns, "b");
     const std::string left_padded = column_list(left.columns, "a") + ", " + null_list(right.columns);
     const std::string right_padded = null_list(left.columns) + ", " + column_list(right.columns, "b");
-    compiler.script().add_view(op.now, "select " + columns + " from " + left.now + " a " + (is_full ? "full" : "left") + " join " + right.now +
-                                           " b on " + on);
+    compiler.script().add_view(op.now, "select " + columns + " from " + left.now + " a " +
+                                           (is_full ? "full" : "left") + " join " + right.now + " b on " +
+                                           on);
 
     std::vector<std::string> terms;
     if (!left.is_constant()) {
-        terms.push_back("select " + columns + ", a.baton_weight from " + left.change + " a left join " + right.now + " b on " + on);
-        if (is_full) terms.push_back(padding_by_partners(compiler, {&right, "b"}, {&left, "a"}, right_padded, on));
+        terms.push_back("select " + columns + ", a.baton_weight from " + left.change + " a left join " +
+                        right.now + " b on " + on);
+        if (is_full)
+            terms.push_back(padding_by_partners(compiler, {&right, "b"}, {&left, "a"}, right_padded, on));
     }
     if (!right.is_constant()) {
-        terms.push_back("select " + columns + ", a.baton_weight * b.baton_weight as baton_weight from " + compiler.before(left) + " a join " +
-                        right.change + " b on " + on);
+        terms.push_back("select " + columns + ", a.baton_weight * b.baton_weight as baton_weight from " +
+                        compiler.before(left) + " a join " + right.change + " b on " + on);
         terms.push_back(padding_by_partners(compiler, {&left, "a"}, {&right, "b"}, left_padded, on));
         if (is_full)
-            terms.push_back("select " + right_padded + ", b.baton_weight from " + right.change + " b where not exists (select from " + left.now +
-                            " a where " + on + ")");
+            terms.push_back("select " + right_padded + ", b.baton_weight from " + right.change +
+                            " b where not exists (select from " + left.now + " a where " + on + ")");
     }
     if (terms.empty())
         op.change.clear();

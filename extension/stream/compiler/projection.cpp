@@ -11,13 +11,15 @@ const Operator& projection(Compiler& compiler, Query* query, const Operator& cor
     std::vector<std::string> values;
     for (auto* const target : pg::elements<TargetEntry>(query->targetList))
         if (!target->resjunk)
-            values.push_back(expression_text(reinterpret_cast<Node*>(target->expr), {{"a", &core}}) + " as " + op.columns[values.size()].name);
+            values.push_back(expression_text(reinterpret_cast<Node*>(target->expr), {{"a", &core}}) + " as " +
+                             op.columns[values.size()].name);
     const std::string list = join(values, ", ");
     compiler.script().add_view(op.now, "select " + list + " from " + core.now + " a");
     if (core.is_constant())
         op.change.clear();
     else
-        compiler.script().add_table(op.change, "select " + list + ", a.baton_weight from " + core.change + " a");
+        compiler.script().add_table(op.change,
+                                    "select " + list + ", a.baton_weight from " + core.change + " a");
     return op;
 }
 

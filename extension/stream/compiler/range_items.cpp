@@ -1,6 +1,6 @@
 // Items of FROM that are no tables: finished blocks (subqueries, views, WITH queries), VALUES, and functions.
-// A block's rows and change pass under new names. VALUES and functions of constants never change. A function of
-// another item's columns gives rows for each row of that item, with that row's weight.
+// A block's rows and change pass under new names. VALUES and functions of constants never change. A function
+// of another item's columns gives rows for each row of that item, with that row's weight.
 
 #include "stream/compiler/text.hpp"
 
@@ -12,7 +12,8 @@ std::string column_name(const Origin& origin) {
     return "v" + std::to_string(origin.range) + "_" + std::to_string(origin.attribute);
 }
 
-// The block with one item of its FROM clause and nothing else, as text; a column for each of that item's that is used.
+// The block with one item of its FROM clause and nothing else, as text; a column for each of that item's that
+// is used.
 struct Item {
     std::vector<Column> columns;
     std::vector<Origin> origins;
@@ -23,20 +24,20 @@ Item describe_item(Query* query, int range, const std::vector<Origin>& used) {
     Item item{{}, {}, NIL};
     for (const auto& origin : used) {
         if (origin.range != range) continue;
-        if (origin.attribute <= 0) throw NotDifferential("the query takes whole rows of a function or VALUES as a value");
+        if (origin.attribute <= 0)
+            throw NotDifferential("the query takes whole rows of a function or VALUES as a value");
         Var* const var = pg::call([&] {
-            Oid type = InvalidOid;
-            int32 typmod = -1;
-            Oid collation = InvalidOid;
-            RangeTblEntry* const entry = rt_fetch(range, query->rtable);
-            get_rte_attribute_type(entry, static_cast<AttrNumber>(origin.attribute), &type, &typmod, &collation);
-            return makeVar(1, static_cast<AttrNumber>(origin.attribute), type, typmod, collation, 0);
+            List* columns = NIL;
+            expandRTE(rt_fetch(range, query->rtable), 1, 0, -1, true, nullptr, &columns);
+            return static_cast<Var*>(list_nth(columns, origin.attribute - 1));
         });
         item.columns.push_back(column_of(column_name(origin), reinterpret_cast<Node*>(var)));
         item.origins.push_back(origin);
         item.targets = pg::call([&] {
-            return lappend(item.targets, makeTargetEntry(reinterpret_cast<Expr*>(var), static_cast<AttrNumber>(list_length(item.targets) + 1),
-                                                         pstrdup(item.columns.back().name.c_str()), false));
+            return lappend(item.targets,
+                           makeTargetEntry(reinterpret_cast<Expr*>(var),
+                                           static_cast<AttrNumber>(list_length(item.targets) + 1),
+                                           pstrdup(item.columns.back().name.c_str()), false));
         });
     }
     if (item.columns.empty()) {
@@ -65,12 +66,14 @@ std::string item_text(RangeTblEntry* entry, List* targets) {
 
 }  // namespace
 
-const Operator& derived_table(Compiler& compiler, const Operator& block, int range, const std::vector<Origin>& used) {
+const Operator& derived_table(Compiler& compiler, const Operator& block, int range,
+                              const std::vector<Origin>& used) {
     Operator& op = compiler.make("subquery", {&block});
     std::vector<std::string> values;
     for (const auto& origin : used) {
         if (origin.range != range) continue;
-        if (origin.attribute <= 0) throw NotDifferential("the query takes whole rows of a subquery as a value");
+        if (origin.attribute <= 0)
+            throw NotDifferential("the query takes whole rows of a subquery as a value");
         op.columns.push_back(block.columns.at(static_cast<std::size_t>(origin.attribute) - 1));
         values.push_back(op.columns.back().name + " as " + column_name(origin));
         op.columns.back().name = column_name(origin);
@@ -85,7 +88,8 @@ const Operator& derived_table(Compiler& compiler, const Operator& block, int ran
     if (block.is_constant())
         op.change.clear();
     else
-        compiler.script().add_view(op.change, "select " + join(values, ", ") + ", baton_weight from " + block.change);
+        compiler.script().add_view(op.change,
+                                   "select " + join(values, ", ") + ", baton_weight from " + block.change);
     return op;
 }
 
@@ -100,7 +104,8 @@ const Operator& constant_rows(Compiler& compiler, Query* query, int range, const
     return op;
 }
 
-const Operator& function_rows(Compiler& compiler, const Operator& input, Query* query, int range, const std::vector<Origin>& used) {
+const Operator& function_rows(Compiler& compiler, const Operator& input, Query* query, int range,
+                              const std::vector<Origin>& used) {
     auto* const entry = pg::copy_tree(rt_fetch(range, query->rtable));
     const Item item = describe_item(query, range, used);
     Operator& op = compiler.make("function of each row", {&input});
@@ -108,7 +113,8 @@ const Operator& function_rows(Compiler& compiler, const Operator& input, Query* 
     op.columns.insert(op.columns.end(), item.columns.begin(), item.columns.end());
     op.origins = input.origins;
     op.origins.insert(op.origins.end(), item.origins.begin(), item.origins.end());
-    if (list_length(entry->functions) != 1 || entry->funcordinality) throw NotDifferential("ROWS FROM or WITH ORDINALITY over another item's columns");
+    if (list_length(entry->functions) != 1 || entry->funcordinality)
+        throw NotDifferential("ROWS FROM or WITH ORDINALITY over another item's columns");
     auto* const function = linitial_node(RangeTblFunction, entry->functions);
     if (function->funccolnames != NIL) throw NotDifferential("a function with a column definition list");
     // f.*: the function's columns under their places, so that the call may stand in FROM as it is.
@@ -117,14 +123,18 @@ const Operator& function_rows(Compiler& compiler, const Operator& input, Query* 
     for (int i = 1; i <= list_length(entry->eref->colnames); ++i) names.push_back("f" + std::to_string(i));
     std::vector<std::string> values;
     for (std::size_t i = 0; i < item.columns.size(); ++i)
-        values.push_back((item.origins[i].attribute > 0 ? "f.f" + std::to_string(item.origins[i].attribute) : "true") + " as " + item.columns[i].name);
+        values.push_back(
+            (item.origins[i].attribute > 0 ? "f.f" + std::to_string(item.origins[i].attribute) : "true") +
+            " as " + item.columns[i].name);
     const std::string list = column_list(input.columns, "a") + ", " + join(values, ", ");
-    const std::string from = " a cross join lateral " + call.substr(1, call.size() - 2) + " f(" + join(names, ", ") + ")";
+    const std::string from =
+        " a cross join lateral " + call.substr(1, call.size() - 2) + " f(" + join(names, ", ") + ")";
     compiler.script().add_view(op.now, "select " + list + " from " + input.now + from);
     if (input.is_constant())
         op.change.clear();
     else
-        compiler.script().add_table(op.change, "select " + list + ", a.baton_weight from " + input.change + from);
+        compiler.script().add_table(op.change,
+                                    "select " + list + ", a.baton_weight from " + input.change + from);
     return op;
 }
 

@@ -3,15 +3,15 @@
 // A row counts as often as it weighs if the condition holds for it. So the change is
 //     change(A) where the condition holds now
 //   + before(A) weighed by [holds now] - [held before],
-// and the second part needs only rows that have a partner in change(B). How many partners a row had is how many
-// it has now minus what they weigh in change(B).
+// and the second part needs only rows that have a partner in change(B). How many partners a row had is how
+// many it has now minus what they weigh in change(B).
 
 #include "stream/compiler/text.hpp"
 
 namespace baton::stream {
 
-const Operator& semi_join(Compiler& compiler, const Operator& left, const Operator& right, const std::string& condition, bool negated,
-                          std::string label) {
+const Operator& semi_join(Compiler& compiler, const Operator& left, const Operator& right,
+                          const std::string& condition, bool negated, std::string label) {
     Operator& op = compiler.make(std::move(label), {&left, &right});
     op.columns = left.columns;
     op.origins = left.origins;
@@ -25,10 +25,12 @@ const Operator& semi_join(Compiler& compiler, const Operator& left, const Operat
         terms.push_back("select " + columns + ", a.baton_weight from " + left.change + " a where " + holds);
     if (!right.is_constant()) {
         const char* const test = negated ? " = 0" : " > 0";
-        terms.push_back("select " + columns + ", a.baton_weight * ((p.now" + test + ")::int - (p.now - p.change" + test +
-                        ")::int) as baton_weight from " + compiler.before(left) + " a cross join lateral (select (select count(*) from " +
-                        right.now + " b where " + condition + ") as now, (select sum(b.baton_weight) from " + right.change + " b where " +
-                        condition + ") as change) p where exists (select from " + right.change + " b where " + condition + ")");
+        terms.push_back("select " + columns + ", a.baton_weight * ((p.now" + test +
+                        ")::int - (p.now - p.change" + test + ")::int) as baton_weight from " +
+                        compiler.before(left) + " a cross join lateral (select (select count(*) from " +
+                        right.now + " b where " + condition + ") as now, (select sum(b.baton_weight) from " +
+                        right.change + " b where " + condition + ") as change) p where exists (select from " +
+                        right.change + " b where " + condition + ")");
     }
     if (terms.empty())
         op.change.clear();

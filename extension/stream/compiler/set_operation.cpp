@@ -1,8 +1,9 @@
 // UNION, INTERSECT and EXCEPT, each with and without ALL.
 //
-// UNION ALL is linear: the changes of both sides, together. UNION is DISTINCT over it. The others work apart by
-// whole rows: whether a row is in the result depends only on how often it is on either side. So the rows that
-// occur in a side's change are looked at: the operation over them now, minus the operation over them before.
+// UNION ALL is linear: the changes of both sides, together. UNION is DISTINCT over it. The others work apart
+// by whole rows: whether a row is in the result depends only on how often it is on either side. So the rows
+// that occur in a side's change are looked at: the operation over them now, minus the operation over them
+// before.
 
 #include "stream/compiler/text.hpp"
 
@@ -14,37 +15,45 @@ class SetOperation {
   public:
     SetOperation(Compiler& compiler, Query* query) : compiler_(compiler), query_(query) {}
 
-    const Operator& node(Node* tree) {
-        if (IsA(tree, RangeTblRef)) return compiler_.block(rt_fetch(reinterpret_cast<RangeTblRef*>(tree)->rtindex, query_->rtable)->subquery);
+    // With a target the operation is the root: what it had put out stands in the stream table.
+    const Operator& node(Node* tree, const Target* target) {
+        if (IsA(tree, RangeTblRef))
+            return compiler_.block(
+                rt_fetch(reinterpret_cast<RangeTblRef*>(tree)->rtindex, query_->rtable)->subquery);
         const auto& operation = *reinterpret_cast<SetOperationStmt*>(tree);
-        const Operator& left = node(operation.larg);
-        const Operator& right = node(operation.rarg);
+        const Operator& left = node(operation.larg, nullptr);
+        const Operator& right = node(operation.rarg, nullptr);
         if (operation.op == SETOP_UNION) {
             const Operator& all = union_all(operation, left, right);
-            return operation.all ? all : keyed(operation, " union ", "union", all, all);
+            return operation.all ? all : keyed(operation, "union", all, all, target);
         }
         const bool is_intersect = operation.op == SETOP_INTERSECT;
-        const std::string word = std::string(is_intersect ? "intersect" : "except") + (operation.all ? " all" : "");
-        return keyed(operation, " " + word + " ", word, left, right);
+        const std::string word =
+            std::string(is_intersect ? "intersect" : "except") + (operation.all ? " all" : "");
+        return keyed(operation, word, left, right, target);
     }
 
   private:
     std::vector<Column> columns_of(const SetOperationStmt& operation) const {
         std::vector<Column> columns;
         for (int i = 0; i < list_length(operation.colTypes); ++i)
-            columns.push_back({"x" + std::to_string(i + 1), list_nth_oid(operation.colTypes, i), list_nth_int(operation.colTypmods, i),
+            columns.push_back({"x" + std::to_string(i + 1), list_nth_oid(operation.colTypes, i),
+                               list_nth_int(operation.colTypmods, i),
                                list_nth_oid(operation.colCollations, i)});
         return columns;
     }
 
-    const Operator& union_all(const SetOperationStmt& operation, const Operator& left, const Operator& right) {
+    const Operator& union_all(const SetOperationStmt& operation, const Operator& left,
+                              const Operator& right) {
         Operator& op = compiler_.make("union all", {&left, &right});
         op.columns = columns_of(operation);
         const std::string columns = column_list(op.columns);
-        compiler_.script().add_view(op.now, "select " + columns + " from " + left.now + " union all select " + columns + " from " + right.now);
+        compiler_.script().add_view(op.now, "select " + columns + " from " + left.now + " union all select " +
+                                                columns + " from " + right.now);
         std::vector<std::string> terms;
         for (const auto* const side : {&left, &right})
-            if (!side->is_constant()) terms.push_back("select " + columns + ", baton_weight from " + side->change);
+            if (!side->is_constant())
+                terms.push_back("select " + columns + ", baton_weight from " + side->change);
         // Where one side never changes, its rows still decide of what type a column is.
         if (terms.size() == 1) {
             const Operator& constant = left.is_constant() ? left : right;
@@ -57,53 +66,74 @@ class SetOperation {
         return op;
     }
 
-    // Rows of a side that occur in a change; weighted, they are those of before.
-    std::string fresh(const Operator& side, const std::string& touched, const std::vector<Column>& columns) {
+    // The given rows that occur in a change.
+    static std::string of_touched(const std::string& rows, const std::string& touched,
+                                  const std::vector<Column>& columns, const char* extra = "") {
         std::vector<std::string> same;
-        for (const auto& column : columns) same.push_back("a." + column.name + " is not distinct from k." + column.name);
+        for (const auto& column : columns)
+            same.push_back("a." + column.name + " is not distinct from k." + column.name);
         std::vector<std::string> equal;
         for (const auto& column : columns) equal.push_back("a." + column.name + " = k." + column.name);
         std::vector<std::string> null;
         for (const auto& column : columns) null.push_back("k." + column.name + " is null");
-        const std::string head = "select " + column_list(columns, "a") + " from " + side.now + " a, " + touched + " k where ";
-        return head + all_of(equal) + "\n union all " + head + "(" + join(null, " or ") + ") and " + all_of(same);
+        const std::string head =
+            "select " + column_list(columns, "a") + extra + " from " + rows + " a, " + touched + " k where ";
+        return head + all_of(equal) + "\n union all " + head + "(" + join(null, " or ") + ") and " +
+               all_of(same);
     }
 
-    const Operator& keyed(const SetOperationStmt& operation, const std::string& word, std::string label, const Operator& left,
-                          const Operator& right) {
+    // What the fresh rows of a side were before.
+    std::string stale(const Operator& op, const Operator& side, const std::string& fresh) {
+        const std::string columns = column_list(op.columns);
+        std::string weighted = "select " + columns + ", 1::bigint as baton_weight from " + fresh;
+        if (!side.is_constant())
+            weighted += " union all select " + columns + ", -baton_weight from " + side.change;
+        std::string view = "stale" + fresh.substr(fresh.find('_'));
+        compiler_.script().add_view(view, spread(op.columns, weighted));
+        return view;
+    }
+
+    const Operator& keyed(const SetOperationStmt& operation, const std::string& word, const Operator& left,
+                          const Operator& right, const Target* target) {
         const bool is_union = operation.op == SETOP_UNION;  // of rows that are gathered already
-        Operator& op = compiler_.make(std::move(label), is_union ? std::vector{&left} : std::vector{&left, &right});
+        Operator& op = compiler_.make(word, is_union ? std::vector{&left} : std::vector{&left, &right});
         op.columns = columns_of(operation);
         const std::string columns = column_list(op.columns);
         const auto combined = [&](const std::string& a, const std::string& b) {
             return is_union ? "select distinct " + columns + " from " + a
-                            : "select " + columns + " from " + a + word + "select " + columns + " from " + b;
+                            : "select " + columns + " from " + a + " " + word + " select " + columns +
+                                  " from " + b;
         };
         compiler_.script().add_view(op.now, combined(left.now, right.now));
         std::vector<std::string> changed;
         if (!left.is_constant()) changed.push_back("select " + columns + " from " + left.change);
-        if (!right.is_constant() && !is_union) changed.push_back("select " + columns + " from " + right.change);
+        if (!right.is_constant() && !is_union)
+            changed.push_back("select " + columns + " from " + right.change);
         if (changed.empty()) {
             op.change.clear();
             return op;
         }
         const std::string touched = Compiler::name("touched", op);
-        compiler_.script().add_table(touched, "select distinct " + columns + " from (" + join(changed, " union all ") + ") c");
-        const auto sides = is_union ? std::vector{&left} : std::vector{&left, &right};
+        compiler_.script().add_table(
+            touched, "select distinct " + columns + " from (" + join(changed, " union all ") + ") c");
+        const std::vector<const Operator*> sides = is_union ? std::vector{&left} : std::vector{&left, &right};
         std::vector<std::string> now;
-        std::vector<std::string> before;
         for (const auto* const side : sides) {
-            const std::string suffix = side == &left ? "_left" : "_right";
-            now.push_back(Compiler::name("fresh", op) + suffix);
-            compiler_.script().add_table(now.back(), fresh(*side, touched, op.columns));
-            before.push_back(Compiler::name("stale", op) + suffix);
-            std::string weighted = "select " + columns + ", 1::bigint as baton_weight from " + now.back();
-            if (!side->is_constant()) weighted += " union all select " + columns + ", -baton_weight from " + side->change;
-            compiler_.script().add_view(before.back(), spread(op.columns, weighted));
+            now.push_back(Compiler::name("fresh", op) + (side == &left ? "_left" : "_right"));
+            compiler_.script().add_table(now.back(), of_touched(side->now, touched, op.columns));
         }
-        compiler_.script().add_table(op.change, "select " + columns + ", 1::bigint as baton_weight from (" + combined(now.front(), now.back()) +
-                                                    ") r union all select " + columns + ", -1::bigint from (" +
-                                                    combined(before.front(), before.back()) + ") r");
+        std::string change = "select " + columns + ", 1::bigint as baton_weight from (" +
+                             combined(now.front(), now.back()) + ") r\n union all ";
+        if (target != nullptr) {
+            change += of_touched(compiler_.stored(op, *target), touched, op.columns,
+                                 ", -1::bigint as baton_weight");
+        } else {
+            std::vector<std::string> before;
+            for (std::size_t i = 0; i < sides.size(); ++i) before.push_back(stale(op, *sides[i], now[i]));
+            change +=
+                "select " + columns + ", -1::bigint from (" + combined(before.front(), before.back()) + ") r";
+        }
+        compiler_.script().add_table(op.change, change);
         return op;
     }
 
@@ -113,8 +143,8 @@ class SetOperation {
 
 }  // namespace
 
-const Operator& set_operation(Compiler& compiler, Query* query) {
-    return SetOperation(compiler, query).node(query->setOperations);
+const Operator& set_operation(Compiler& compiler, Query* query, const Target* target) {
+    return SetOperation(compiler, query).node(query->setOperations, target);
 }
 
 }  // namespace baton::stream

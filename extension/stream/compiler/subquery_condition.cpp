@@ -6,8 +6,8 @@
 //     NOT (x op ALL (q))   some row b for which x op b is false
 // In WHERE a condition that is unknown counts as one that does not hold, so these are exact.
 //
-// What a correlated subquery asks of the row around it becomes the join's condition, if the subquery is a plain
-// selection. Others must not look outside.
+// What a correlated subquery asks of the row around it becomes the join's condition, if the subquery is a
+// plain selection. Others must not look outside.
 
 #include "stream/compiler/text.hpp"
 
@@ -50,8 +50,9 @@ bool query_looks_outside(Query* query) {
 }
 
 bool is_plain_selection(const Query& query) {
-    return query.setOperations == nullptr && !query.hasAggs && !query.hasWindowFuncs && !query.hasTargetSRFs && query.groupClause == NIL &&
-           query.groupingSets == NIL && query.havingQual == nullptr && query.limitCount == nullptr && query.limitOffset == nullptr &&
+    return query.setOperations == nullptr && !query.hasAggs && !query.hasWindowFuncs &&
+           !query.hasTargetSRFs && query.groupClause == NIL && query.groupingSets == NIL &&
+           query.havingQual == nullptr && query.limitCount == nullptr && query.limitOffset == nullptr &&
            !query.hasDistinctOn;
 }
 
@@ -69,7 +70,8 @@ std::vector<Alias> inside(const Operator& left, const Operator& right) {
 Partner selection(Compiler& compiler, const Operator& left, Query* query) {
     List* local = NIL;
     std::vector<Node*> correlated;
-    List* const all = pg::call([&] { return make_ands_implicit(reinterpret_cast<Expr*>(query->jointree->quals)); });
+    List* const all =
+        pg::call([&] { return make_ands_implicit(reinterpret_cast<Expr*>(query->jointree->quals)); });
     for (auto* const condition : pg::elements<Node>(all)) {
         if (looks_outside(condition))
             correlated.push_back(condition);
@@ -79,7 +81,8 @@ Partner selection(Compiler& compiler, const Operator& left, Query* query) {
     compiler.levels().push_back(query);
     Partner partner{&from_clause(compiler, query, local), {}, NIL};
     compiler.levels().pop_back();
-    for (auto* const condition : correlated) partner.conditions.push_back(expression_text(condition, inside(left, *partner.op)));
+    for (auto* const condition : correlated)
+        partner.conditions.push_back(expression_text(condition, inside(left, *partner.op)));
     for (auto* const target : pg::elements<TargetEntry>(query->targetList)) {
         if (target->resjunk) continue;
         Node* const value = bound(reinterpret_cast<Node*>(target->expr), inside(left, *partner.op));
@@ -94,7 +97,8 @@ Partner whole_block(Compiler& compiler, Query* query) {
     partner.outputs = pg::call([&] {
         List* outputs = NIL;
         for (std::size_t i = 0; i < columns.size(); ++i)
-            outputs = lappend(outputs, makeVar(2, static_cast<AttrNumber>(i + 1), columns[i].type, columns[i].typmod, columns[i].collation, 0));
+            outputs = lappend(outputs, makeVar(2, static_cast<AttrNumber>(i + 1), columns[i].type,
+                                               columns[i].typmod, columns[i].collation, 0));
         return outputs;
     });
     return partner;
@@ -103,8 +107,10 @@ Partner whole_block(Compiler& compiler, Query* query) {
 Query* prepared(Query* query) {
     return pg::call([&] {
         auto* const own = static_cast<Query*>(copyObjectImpl(query));
-        own->targetList = reinterpret_cast<List*>(flatten_join_alias_vars(own, reinterpret_cast<Node*>(own->targetList)));
-        own->jointree = reinterpret_cast<FromExpr*>(flatten_join_alias_vars(own, reinterpret_cast<Node*>(own->jointree)));
+        own->targetList =
+            reinterpret_cast<List*>(flatten_join_alias_vars(own, reinterpret_cast<Node*>(own->targetList)));
+        own->jointree =
+            reinterpret_cast<FromExpr*>(flatten_join_alias_vars(own, reinterpret_cast<Node*>(own->jointree)));
         return own;
     });
 }
@@ -124,12 +130,15 @@ const Operator& subquery_condition(Compiler& compiler, const Operator& left, Nod
         throw NotDifferential("a subquery as a value within a condition");
 
     Query* const query = prepared(castNode(Query, sublink->subselect));
-    if (!is_plain_selection(*query) && query_looks_outside(query)) throw NotDifferential("a correlated subquery that is no plain selection");
-    Partner partner = is_plain_selection(*query) ? selection(compiler, left, query) : whole_block(compiler, query);
+    if (!is_plain_selection(*query) && query_looks_outside(query))
+        throw NotDifferential("a correlated subquery that is no plain selection");
+    Partner partner =
+        is_plain_selection(*query) ? selection(compiler, left, query) : whole_block(compiler, query);
     if (sublink->testexpr != nullptr) {
         const std::vector<Alias> outside{{"a", &left, 0}, {"b", partner.op, -1}};
         const std::string test = bound_text(bound(sublink->testexpr, outside, partner.outputs), outside);
-        const char* const expectation = is_all ? (negated ? " is false" : " is not true") : (negated ? " is not false" : "");
+        const char* const expectation =
+            is_all ? (negated ? " is false" : " is not true") : (negated ? " is not false" : "");
         partner.conditions.push_back("(" + test + expectation + ")");
     }
     const bool wants_none = is_all != negated;

@@ -4,7 +4,8 @@ namespace baton::stream {
 
 namespace {
 
-// ---- expressions: columns are bound to the operators of a scope, and the server's deparser writes the rest ----
+// ---- expressions: columns are bound to the operators of a scope, and the server's deparser writes the rest
+// ----
 
 struct Binding {
     const std::vector<Alias>* scope;
@@ -79,10 +80,13 @@ std::string bound_text(Node* expression, const std::vector<Alias>& scope) {
     const char* const text = pg::call([&] {
         auto* const query = makeNode(Query);
         query->commandType = CMD_SELECT;
-        for (const auto& alias : scope) query->rtable = lappend(query->rtable, range_of(alias.name, alias.op));
-        query->rtable = lappend(query->rtable, range_of("nobody", nullptr));  // beside another range a column gets its prefix
+        for (const auto& alias : scope)
+            query->rtable = lappend(query->rtable, range_of(alias.name, alias.op));
+        query->rtable = lappend(
+            query->rtable, range_of("nobody", nullptr));  // beside another range a column gets its prefix
         query->jointree = makeFromExpr(NIL, nullptr);
-        auto* const value = makeTargetEntry(reinterpret_cast<Expr*>(expression), 1, pstrdup("baton_value"), false);
+        auto* const value =
+            makeTargetEntry(reinterpret_cast<Expr*>(expression), 1, pstrdup("baton_value"), false);
         query->targetList = list_make1(value);
         return pg_get_querydef(query, false);
     });
@@ -110,7 +114,8 @@ std::string block_text(const Query* query, const Operator& core, const std::stri
     Binding binding{&scope, nullptr, false};
     const char* const text = pg::call([&]() -> const char* {
         const auto bind = [&](auto& part) {
-            part = reinterpret_cast<std::remove_reference_t<decltype(part)>>(bind_node(reinterpret_cast<Node*>(part), &binding));
+            part = reinterpret_cast<std::remove_reference_t<decltype(part)>>(
+                bind_node(reinterpret_cast<Node*>(part), &binding));
         };
         auto* const block = static_cast<Query*>(copyObjectImpl(query));
         bind(block->targetList);
@@ -171,7 +176,9 @@ Column column_of(std::string name, const Node* expression) {
         int32 typmod;
         Oid collation;
     };
-    const Shape shape = pg::call([&] { return Shape{exprType(expression), exprTypmod(expression), exprCollation(expression)}; });
+    const Shape shape = pg::call([&] {
+        return Shape{exprType(expression), exprTypmod(expression), exprCollation(expression)};
+    });
     if (shape.type == RECORDOID) throw NotDifferential("a column is a row of no named type");
     return {std::move(name), shape.type, shape.typmod, shape.collation};
 }
@@ -180,7 +187,8 @@ std::vector<Column> output_columns(const List* targets) {
     std::vector<Column> columns;
     for (const auto* const target : pg::elements<TargetEntry>(targets))
         if (!target->resjunk)
-            columns.push_back(column_of("x" + std::to_string(columns.size() + 1), reinterpret_cast<const Node*>(target->expr)));
+            columns.push_back(column_of("x" + std::to_string(columns.size() + 1),
+                                        reinterpret_cast<const Node*>(target->expr)));
     return columns;
 }
 
@@ -196,7 +204,8 @@ std::string quoted(const char* identifier) {
 
 std::string table_text(Oid relation) {
     const char* const name = pg::call([&] {
-        return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relation)), get_rel_name(relation));
+        return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relation)),
+                                          get_rel_name(relation));
     });
     return name;
 }
@@ -217,10 +226,13 @@ bool equality_is_image(const Column& column) {
         case TIMESTAMPOID:
         case TIMESTAMPTZOID:
         case UUIDOID:
-        case BYTEAOID: return true;
+        case BYTEAOID:
+            return true;
         case TEXTOID:
-        case VARCHAROID: return pg::call([&] { return get_collation_isdeterministic(column.collation); });
-        default: return is_enum;
+        case VARCHAROID:
+            return pg::call([&] { return get_collation_isdeterministic(column.collation); });
+        default:
+            return is_enum;
     }
 }
 
@@ -235,7 +247,8 @@ std::string netted(const std::vector<Column>& columns, const std::string& weight
     std::vector<std::string> images;
     for (const auto& column : columns) {
         const std::string reference = "u." + column.name;
-        values.push_back(equality_is_image(column) ? reference : "(array_agg(" + reference + "))[1] as " + column.name);
+        values.push_back(equality_is_image(column) ? reference
+                                                   : "(array_agg(" + reference + "))[1] as " + column.name);
         images.push_back(image_text(column, reference));
     }
     values.emplace_back("sum(u.baton_weight)::bigint as baton_weight");

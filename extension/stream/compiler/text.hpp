@@ -5,7 +5,8 @@
 
 namespace baton::stream {
 
-// An operator under an alias, for the expressions of one query level (0: the block's own, 1: the block around).
+// An operator under an alias, for the expressions of one query level (0: the block's own, 1: the block
+// around).
 struct Alias {
     const char* name;
     const Operator* op;
@@ -21,7 +22,8 @@ std::string expression_text(Node* expression, const std::vector<Alias>& scope);
 // The expressions, connected by AND; "true" for none.
 std::string all_of(const std::vector<std::string>& conditions);
 
-// Text of a block whose FROM is one operator, under the name of a common table expression. The columns are x1, x2, ...
+// Text of a block whose FROM is one operator, under the name of a common table expression. The columns are
+// x1, x2, ...
 std::string block_text(const Query* query, const Operator& core, const std::string& input);
 
 std::string join(const std::vector<std::string>& parts, std::string_view separator);

@@ -1,15 +1,17 @@
-// GROUP BY, aggregates, HAVING, window functions, DISTINCT, DISTINCT ON and LIMIT, by recomputing touched keys.
+// GROUP BY, aggregates, HAVING, window functions, DISTINCT, DISTINCT ON and LIMIT, by recomputing touched
+// keys.
 //
-// Take expressions of the input by which the block works apart: rows of the result that come from one value of
-// the key depend only on rows of the input with that value. Then nothing changes for values that do not occur in
-// the input's change, and for the others the change is what the block makes of their rows now, minus what it
-// made of them before. Expressions that every clause of the block names are such a key: those of GROUP BY (of
-// every grouping set), of PARTITION BY of every window, of DISTINCT. LIMIT leaves none. The empty key is always
-// right, too: then everything is recomputed when anything has changed.
+// Take expressions of the input by which the block works apart: rows of the result that come from one value
+// of the key depend only on rows of the input with that value. Then nothing changes for values that do not
+// occur in the input's change, and for the others the change is what the block makes of their rows now, minus
+// what it made of them before. Expressions that every clause of the block names are such a key: those of
+// GROUP BY (of every grouping set), of PARTITION BY of every window, of DISTINCT. LIMIT leaves none. The
+// empty key is always right, too: then everything is recomputed when anything has changed.
 //
-// What the rows of touched keys were before: those of now, minus the change. At the root, what the block made of
-// them stands in the stream table, if the key is among its columns: then that is taken, which is exact even
-// where computing it again is not (sums of floats, a DISTINCT among values that are equal and look different).
+// What the rows of touched keys were before: those of now, minus the change. At the root, what the block made
+// of them stands in the stream table, if the key is among its columns: then that is taken, which is exact
+// even where computing it again is not (sums of floats, a DISTINCT among values that are equal and look
+// different).
 
 #include "stream/compiler/text.hpp"
 
@@ -27,7 +29,10 @@ struct Key {
 std::vector<Key> keys_of(const Query& query, const List* clauses) {
     std::vector<Key> keys;
     for (auto* const clause : pg::elements<SortGroupClause>(clauses))
-        keys.push_back({pg::call([&] { return get_sortgroupclause_expr(const_cast<SortGroupClause*>(clause), query.targetList); }),
+        keys.push_back({pg::call([&] {
+                            return get_sortgroupclause_expr(const_cast<SortGroupClause*>(clause),
+                                                            query.targetList);
+                        }),
                         clause->eqop, 0});
     return keys;
 }
@@ -46,13 +51,16 @@ void keep_common(std::optional<std::vector<Key>>& keys, const std::vector<Key>& 
 
 // What every grouping set groups by.
 void keep_common_of_sets(std::optional<std::vector<Key>>& keys, const Query& query) {
-    List* const sets = pg::call([&] { return expand_grouping_sets(query.groupingSets, query.groupDistinct, -1); });
+    List* const sets =
+        pg::call([&] { return expand_grouping_sets(query.groupingSets, query.groupDistinct, -1); });
     for (auto* const set : pg::elements<List>(sets)) {
         std::vector<Key> members;
         for (int i = 0; i < list_length(set); ++i)
             for (auto* const clause : pg::elements<SortGroupClause>(query.groupClause))
                 if (clause->tleSortGroupRef == static_cast<Index>(list_nth_int(set, i)))
-                    members.push_back({pg::call([&] { return get_sortgroupclause_expr(clause, query.targetList); }), clause->eqop, 0});
+                    members.push_back(
+                        {pg::call([&] { return get_sortgroupclause_expr(clause, query.targetList); }),
+                         clause->eqop, 0});
         keep_common(keys, members);
     }
 }
@@ -69,7 +77,8 @@ int output_of(const Query& query, const Node* expression) {
 
 bool is_of_single_rows(Node* expression) {
     return pg::call([&] {
-        return !contain_agg_clause(expression) && !contain_window_function(expression) && !expression_returns_set(expression);
+        return !contain_agg_clause(expression) && !contain_window_function(expression) &&
+               !expression_returns_set(expression);
     });
 }
 
@@ -81,7 +90,8 @@ std::vector<Key> find_keys(const Query& query) {
     else if (query.groupClause != NIL || query.hasAggs)
         keep_common(keys, keys_of(query, query.groupClause));
     if (query.hasWindowFuncs)
-        for (auto* const window : pg::elements<WindowClause>(query.windowClause)) keep_common(keys, keys_of(query, window->partitionClause));
+        for (auto* const window : pg::elements<WindowClause>(query.windowClause))
+            keep_common(keys, keys_of(query, window->partitionClause));
     if (query.distinctClause != NIL) keep_common(keys, keys_of(query, query.distinctClause));
     if (!keys) return {};
     std::erase_if(*keys, [](const Key& key) { return !is_of_single_rows(key.expression); });
@@ -90,13 +100,16 @@ std::vector<Key> find_keys(const Query& query) {
 }
 
 // Compares a value with a column of the touched keys, which is the second of the scope.
-std::string comparison(const Key& key, Node* value, int number, const std::vector<Alias>& scope, bool null_safe) {
+std::string comparison(const Key& key, Node* value, int number, const std::vector<Alias>& scope,
+                       bool null_safe) {
     Node* const comparison = pg::call([&] {
         const Oid type = exprType(key.expression);
         const Oid collation = exprCollation(key.expression);
-        auto* const touched = makeVar(2, static_cast<AttrNumber>(number), type, exprTypmod(key.expression), collation, 0);
+        auto* const touched =
+            makeVar(2, static_cast<AttrNumber>(number), type, exprTypmod(key.expression), collation, 0);
         auto* const equal =
-            make_opclause(key.equality, BOOLOID, false, static_cast<Expr*>(static_cast<void*>(value)), reinterpret_cast<Expr*>(touched), InvalidOid, collation);
+            make_opclause(key.equality, BOOLOID, false, static_cast<Expr*>(static_cast<void*>(value)),
+                          reinterpret_cast<Expr*>(touched), InvalidOid, collation);
         if (!null_safe) return reinterpret_cast<Node*>(equal);
         auto* const different = makeNode(DistinctExpr);
         memcpy(different, equal, sizeof(OpExpr));
@@ -106,10 +119,11 @@ std::string comparison(const Key& key, Node* value, int number, const std::vecto
     return bound_text(comparison, scope);
 }
 
-// The rows of `from` with a touched key. Comparing with = lets the planner use indexes and hashes; nulls, which
-// are equal to each other only here, are looked for apart, if there are any.
-std::string of_touched_keys(const std::vector<Key>& keys, const std::vector<Node*>& values, const std::string& select, const Alias& from,
-                            const std::string& source, const Operator& touched) {
+// The rows of `from` with a touched key. Comparing with = lets the planner use indexes and hashes; nulls,
+// which are equal to each other only here, are looked for apart, if there are any.
+std::string of_touched_keys(const std::vector<Key>& keys, const std::vector<Node*>& values,
+                            const std::string& select, const Alias& from, const std::string& source,
+                            const Operator& touched) {
     const std::vector<Alias> scope{{from.name, from.op}, {"k", &touched}};
     const std::string head = select + " from " + source + " " + from.name + ", " + touched.now + " k where ";
     if (keys.empty()) return head + "true";
@@ -135,49 +149,63 @@ const char* label_of(const Query& query) {
 
 const Operator& touched_keys(Compiler& compiler, Query* query, const Operator& core, const Target* target) {
     const std::vector<Key> keys = find_keys(*query);
-    Operator& op = compiler.make(std::string(label_of(*query)) + (keys.empty() ? " (of all rows, when any has changed)" : " (of touched keys)"), {&core});
+    Operator& op =
+        compiler.make(std::string(label_of(*query)) +
+                          (keys.empty() ? " (of all rows, when any has changed)" : " (of touched keys)"),
+                      {&core});
     op.columns = output_columns(query->targetList);
     compiler.script().add_view(op.now, block_text(query, core, core.now));
     if (core.is_constant()) {
         op.change.clear();
         return op;
     }
-    Operator& touched = compiler.make("touched keys", {});  // no operator that anybody sees, but rows with columns
+    Operator& touched =
+        compiler.make("touched keys", {});  // no operator that anybody sees, but rows with columns
     touched.now = Compiler::name("touched", op);
     std::vector<std::string> key_texts;
     std::vector<Node*> key_values;
     for (const auto& key : keys) {
         touched.columns.push_back(column_of("k" + std::to_string(key_texts.size() + 1), key.expression));
-        key_texts.push_back(expression_text(key.expression, {{"a", &core}}) + " as " + touched.columns.back().name);
+        key_texts.push_back(expression_text(key.expression, {{"a", &core}}) + " as " +
+                            touched.columns.back().name);
         key_values.push_back(bound(key.expression, {{"a", &core}}));
     }
     if (keys.empty()) key_texts.emplace_back("true as k1");
-    compiler.script().add_table(touched.now, "select distinct " + join(key_texts, ", ") + " from " + core.change + " a");
+    compiler.script().add_table(touched.now,
+                                "select distinct " + join(key_texts, ", ") + " from " + core.change + " a");
 
     const std::string fresh = Compiler::name("fresh", op);
-    compiler.script().add_table(fresh, of_touched_keys(keys, key_values, "select " + column_list(core.columns, "a"), {"a", &core}, core.now, touched));
+    compiler.script().add_table(
+        fresh, of_touched_keys(keys, key_values, "select " + column_list(core.columns, "a"), {"a", &core},
+                               core.now, touched));
     const std::string outputs = column_list(op.columns, "r");
-    std::string change = "select " + outputs + ", 1::bigint as baton_weight from (" + block_text(query, core, fresh) + ") r\n union all ";
+    // Over no rows at all a block may still give one: that is no change.
+    const std::string if_touched = keys.empty() ? " where exists (select from " + touched.now + ")" : "";
+    std::string change = "select " + outputs + ", 1::bigint as baton_weight from (" +
+                         block_text(query, core, fresh) + ") r" + if_touched + "\n union all ";
 
-    const bool root_knows = target != nullptr && std::all_of(keys.begin(), keys.end(), [](const Key& key) { return key.output > 0; });
+    const bool root_knows = target != nullptr && std::all_of(keys.begin(), keys.end(),
+                                                             [](const Key& key) { return key.output > 0; });
     if (root_knows) {
         std::vector<Node*> stored;
         for (const auto& key : keys)
             stored.push_back(pg::call([&] {
-                return reinterpret_cast<Node*>(makeVar(1, static_cast<AttrNumber>(key.output), exprType(key.expression),
-                                                       exprTypmod(key.expression), exprCollation(key.expression), 0));
+                return reinterpret_cast<Node*>(makeVar(1, static_cast<AttrNumber>(key.output),
+                                                       exprType(key.expression), exprTypmod(key.expression),
+                                                       exprCollation(key.expression), 0));
             }));
-        std::vector<std::string> renamed;
-        for (std::size_t i = 0; i < op.columns.size(); ++i) renamed.push_back(quoted(target->columns[i].c_str()) + " as " + op.columns[i].name);
-        const std::string table = Compiler::name("stored", op);
-        compiler.script().add_view(table, "select " + join(renamed, ", ") + " from :table");
-        change += of_touched_keys(keys, stored, "select " + outputs + ", -1::bigint as baton_weight", {"r", &op}, table, touched);
+        const std::string table = compiler.stored(op, *target);
+        change += of_touched_keys(keys, stored, "select " + outputs + ", -1::bigint as baton_weight",
+                                  {"r", &op}, table, touched);
     } else {
         const std::string columns = column_list(core.columns);
         const std::string stale = Compiler::name("stale", op);
-        compiler.script().add_view(stale, spread(core.columns, "select " + columns + ", 1::bigint as baton_weight from " + fresh + " union all select " +
-                                                                   columns + ", -baton_weight from " + core.change));
-        change += "select " + outputs + ", -1::bigint from (" + block_text(query, core, stale) + ") r";
+        compiler.script().add_view(
+            stale,
+            spread(core.columns, "select " + columns + ", 1::bigint as baton_weight from " + fresh +
+                                     " union all select " + columns + ", -baton_weight from " + core.change));
+        change +=
+            "select " + outputs + ", -1::bigint from (" + block_text(query, core, stale) + ") r" + if_touched;
     }
     compiler.script().add_table(op.change, change);
     return op;

@@ -1,0 +1,51 @@
+-- The compiler of stream tables says what it cannot follow, and refuses what no stream table may be. That its statements
+-- compute the right change is tested by changing tables at random, see tests/isolation/stream_random_test.cpp.
+begin;
+select no_plan();
+select form = 'extension' as is_extension from baton.installation \gset
+
+\if :is_extension
+create schema shop;
+create table shop.orders (id int primary key, customer int, amount numeric, note text, placed_at timestamptz);
+create table shop.customers (id int primary key, name text);
+create view shop.big as select id, customer from shop.orders where amount > 100;
+create materialized view shop.kept as select id from shop.orders;
+set search_path = shop, public;
+
+-- What stands in the way of following the changes of a query, null for nothing.
+create function pg_temp.obstacle(query text) returns text language sql as $$ select reason from baton_internal.compile_stream_query(query) $$;
+
+select is(pg_temp.obstacle(v.query), v.reason, v.query)
+  from (values ('select id from orders', null), ('select id from big', null), ('select count(*) from orders', null),
+               ('with recursive r as (select 1 as n union all select n + 1 from r where n < 3) select n from r', 'WITH RECURSIVE'),
+               ('select id from orders where placed_at > now()', 'now() may give another result when no row has changed'),
+               ('select id, random() from orders', 'random() may give another result when no row has changed'),
+               ('select id from orders where placed_at > current_timestamp', 'the time of the query may give another result when no row has changed'),
+               ('select date_trunc(''day'', placed_at) from orders', null),
+               ('select id from orders tablesample system (10)', 'TABLESAMPLE takes rows by chance'),
+               ('select id from kept', 'shop.kept is a materialized view'),
+               ('select ctid from orders', 'the query reads a system column of shop.orders'),
+               ('select o from orders o', 'the query takes whole rows of shop.orders as a value'),
+               ('select id, (select max(id) from customers) as m from orders', 'a subquery as a value'),
+               ('select 1 as one', 'a block reads no table')) v (query, reason);
+
+select is(sources, jsonb_build_array(jsonb_build_object('relation', 'shop.orders'::regclass::oid::bigint, 'columns', '[1, 2, 3]'::jsonb)), 'a view is opened: its table is the source, with the columns that it needs')
+  from baton_internal.compile_stream_query('select id from big');
+select unalike(qualified, '% orders%', 'names are written with their schema') from baton_internal.compile_stream_query('select id from orders');
+
+select throws_ok(format('select * from baton_internal.compile_stream_query(%L)', v.query), v.code, v.message, v.query)
+  from (values ('select 1; select 2', '42601', 'a stream table is made of one statement, not of 2'),
+               ('delete from orders', '42601', 'a stream table is made of a SELECT'),
+               ('with d as (delete from orders returning id) select id from d', '0A000', 'a stream table''s query cannot change data'),
+               ('select id from orders for update', '0A000', 'a stream table''s query cannot lock rows'),
+               ('select id, id from orders', '42701', 'the query has two columns named "id"'),
+               ('select from orders', '42601', 'the query has no columns'),
+               ('select nothing from orders', '42703', 'column "nothing" does not exist')) v (query, code, message);
+create temporary table mine (id int);
+select throws_like($$ select * from baton_internal.compile_stream_query('select id from mine') $$, 'the query reads pg_temp%.mine, a temporary table', 'a temporary table is refused');
+\else
+select pass('the compiler comes with the extension');
+\endif
+
+select * from finish();
+rollback;
