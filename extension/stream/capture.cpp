@@ -1,0 +1,258 @@
+// baton_internal.capture_changes(): the triggers of a source write its changes into its change buffer, in the
+// writer's transaction. Whoever writes needs no right to the buffer: rows go there directly, not by a
+// statement.
+//
+// Statement triggers with transition tables see what a session does; a row trigger that fires only for
+// replicas sees what logical replication applies, which fires no statement triggers; a TRUNCATE takes every
+// row of the table. A row and its opposite may be left out or come in any order: readers sum up weights.
+
+#include "pg/guard.hpp"
+#include "stream/capture_target.hpp"
+
+BATON_FUNCTION(baton_capture_changes);
+BATON_FUNCTION(baton_current_step);
+
+using namespace baton;
+using stream::CaptureTarget;
+
+namespace {
+
+constexpr int rows_per_batch = 1000;
+constexpr int rows_for_ring = 5000;  // from so many rows on, the buffer's pages do not crowd out others
+constexpr int16 something_was_missed = 0;
+
+// How many statements of the present transaction were captured.
+struct Steps {
+    FullTransactionId transaction;
+    std::int32_t count;
+};
+Steps steps{};
+
+std::int32_t current_step() {
+    const FullTransactionId now = GetTopFullTransactionIdIfAny();
+    return FullTransactionIdIsValid(now) && FullTransactionIdEquals(now, steps.transaction) ? steps.count : 0;
+}
+
+std::int32_t next_step() {
+    const FullTransactionId now = GetTopFullTransactionId();
+    steps = {now, FullTransactionIdEquals(now, steps.transaction) ? steps.count + 1 : 1};
+    return steps.count;
+}
+
+// Writes rows into a buffer in batches. Made and used inside of pg::call: no destructors; begin() waits for
+// the first row.
+struct Writer {
+    const CaptureTarget* target;
+    Relation buffer;
+    std::int64_t expected;  // rows, at most
+    TupleTableSlot** slots;
+    int slot_count;
+    int pending;
+    BulkInsertState ring;
+    MemoryContext scratch;
+    Datum* values;
+    bool* nulls;
+};
+
+void begin(Writer& writer) {
+    const TupleDesc shape = RelationGetDescr(writer.buffer);
+    writer.slot_count = static_cast<int>(std::min<std::int64_t>(writer.expected, rows_per_batch));
+    const auto slots = static_cast<std::size_t>(writer.slot_count);
+    writer.slots = static_cast<TupleTableSlot**>(palloc(sizeof(TupleTableSlot*) * slots));
+    for (std::size_t i = 0; i < slots; ++i)
+        writer.slots[i] = MakeSingleTupleTableSlot(shape, &TTSOpsHeapTuple);
+    writer.values = static_cast<Datum*>(palloc0(sizeof(Datum) * static_cast<std::size_t>(shape->natts)));
+    writer.nulls = static_cast<bool*>(palloc0(sizeof(bool) * static_cast<std::size_t>(shape->natts)));
+    writer.values[stream::buffer_xid] = FullTransactionIdGetDatum(GetTopFullTransactionId());
+    writer.values[stream::buffer_step] = Int32GetDatum(next_step());
+    if (writer.expected > rows_for_ring) writer.ring = GetBulkInsertState();
+    if (writer.expected > rows_per_batch)
+        writer.scratch = AllocSetContextCreateInternal(CurrentMemoryContext, "baton change capture",
+                                                       ALLOCSET_DEFAULT_SIZES);
+}
+
+void flush(Writer& writer) {
+    if (writer.pending == 0) return;
+    MemoryContext const before = CurrentMemoryContext;
+    if (writer.scratch != nullptr) MemoryContextSwitchTo(writer.scratch);
+    table_multi_insert(writer.buffer, writer.slots, writer.pending, GetCurrentCommandId(true), 0,
+                       writer.ring);
+    MemoryContextSwitchTo(before);
+    if (writer.scratch != nullptr) MemoryContextReset(writer.scratch);
+    writer.pending = 0;
+}
+
+void finish(Writer& writer) {
+    flush(writer);
+    for (int i = 0; i < writer.slot_count; ++i) ExecDropSingleTupleTableSlot(writer.slots[i]);
+    if (writer.ring != nullptr) FreeBulkInsertState(writer.ring);
+    if (writer.scratch != nullptr) MemoryContextDelete(writer.scratch);
+}
+
+// Write a row whose columns were fetched; without a row, a mark alone.
+void put(Writer& writer, const TupleTableSlot* row, int16 weight) {
+    if (writer.slots == nullptr) begin(writer);
+    writer.values[stream::buffer_weight] = Int16GetDatum(weight);
+    int to = stream::buffer_first_value;
+    for (const auto& [from, length, by_value] : writer.target->columns) {
+        writer.nulls[to] = row == nullptr || from == InvalidAttrNumber || row->tts_isnull[from - 1];
+        writer.values[to] = writer.nulls[to] ? Datum{0} : row->tts_values[from - 1];
+        ++to;
+    }
+    TupleTableSlot* const slot = writer.slots[writer.pending];
+    ExecStoreHeapTuple(heap_form_tuple(RelationGetDescr(writer.buffer), writer.values, writer.nulls), slot,
+                       true);
+    if (++writer.pending == writer.slot_count) flush(writer);
+}
+
+// Whether both are one value that is stored elsewhere.
+bool is_one_pointer(Datum one, Datum other) {
+    const auto* const first = reinterpret_cast<const varlena*>(DatumGetPointer(one));
+    const auto* const second = reinterpret_cast<const varlena*>(DatumGetPointer(other));
+    return VARATT_IS_EXTERNAL_ONDISK(first) && VARATT_IS_EXTERNAL_ONDISK(second) &&
+           std::memcmp(first, second, VARSIZE_EXTERNAL(first)) == 0;
+}
+
+// Whether two rows are the same in every column that somebody wants.
+bool are_alike(const CaptureTarget& target, const TupleTableSlot* one, const TupleTableSlot* other) {
+    return std::ranges::all_of(target.columns, [&](const stream::CapturedColumn& column) {
+        if (column.from == InvalidAttrNumber) return true;
+        const int i = column.from - 1;
+        if (one->tts_isnull[i] || other->tts_isnull[i]) return one->tts_isnull[i] == other->tts_isnull[i];
+        const Datum first = one->tts_values[i];
+        const Datum second = other->tts_values[i];
+        return (column.length == -1 && is_one_pointer(first, second)) ||
+               datum_image_eq(first, second, column.by_value, column.length);
+    });
+}
+
+// Write what has become of a row; null: the row was not there before, or is no more.
+void put_change(Writer& writer, TupleTableSlot* before, TupleTableSlot* after) {
+    if (before != nullptr) slot_getsomeattrs(before, writer.target->last_column);
+    if (after != nullptr) slot_getsomeattrs(after, writer.target->last_column);
+    if (before != nullptr && after != nullptr && are_alike(*writer.target, before, after)) return;
+    if (before != nullptr) put(writer, before, -1);
+    if (after != nullptr) put(writer, after, 1);
+}
+
+// A transition table's rows, one after the other.
+struct Rows {
+    Tuplestorestate* store;
+    TupleTableSlot* slot;
+};
+
+Rows open_rows(Tuplestorestate* store, Relation table) {
+    if (store == nullptr) return {nullptr, nullptr};
+    tuplestore_select_read_pointer(store, 0);  // another trigger may have read with one of its own
+    tuplestore_rescan(store);
+    return {store, MakeSingleTupleTableSlot(RelationGetDescr(table), &TTSOpsMinimalTuple)};
+}
+
+TupleTableSlot* next(const Rows& rows) {
+    if (rows.store == nullptr || !tuplestore_gettupleslot(rows.store, true, false, rows.slot)) return nullptr;
+    return rows.slot;
+}
+
+std::int64_t count_rows(Tuplestorestate* store) {
+    return store == nullptr ? 0 : tuplestore_tuple_count(store);
+}
+
+// The rows before and after an UPDATE come in the same order. Where a trigger has kept a row from moving to
+// another partition they do not, and fewer rows are left out.
+void capture_statement(Writer& writer, const TriggerData& trigger) {
+    const Rows before = open_rows(trigger.tg_oldtable, trigger.tg_relation);
+    const Rows after = open_rows(trigger.tg_newtable, trigger.tg_relation);
+    for (;;) {
+        TupleTableSlot* const old_row = next(before);
+        TupleTableSlot* const new_row = next(after);
+        if (old_row == nullptr && new_row == nullptr) break;
+        put_change(writer, old_row, new_row);
+        CHECK_FOR_INTERRUPTS();
+    }
+    if (before.slot != nullptr) ExecDropSingleTupleTableSlot(before.slot);
+    if (after.slot != nullptr) ExecDropSingleTupleTableSlot(after.slot);
+}
+
+void capture_row(Writer& writer, const TriggerData& trigger) {
+    const bool is_new = TRIGGER_FIRED_BY_INSERT(trigger.tg_event);
+    put_change(writer, is_new ? nullptr : trigger.tg_trigslot,
+               is_new ? trigger.tg_trigslot : trigger.tg_newslot);
+}
+
+// Every row goes, also one that the transaction's own snapshot does not show.
+void capture_truncate(Writer& writer, Relation table) {
+    const Snapshot now = RegisterSnapshot(GetLatestSnapshot());
+    const TableScanDesc scan = table_beginscan(table, now, 0, nullptr);
+    TupleTableSlot* const row = table_slot_create(table, nullptr);
+    while (table_scan_getnextslot(scan, ForwardScanDirection, row)) {
+        put_change(writer, row, nullptr);
+        CHECK_FOR_INTERRUPTS();
+    }
+    ExecDropSingleTupleTableSlot(row);
+    table_endscan(scan);
+    UnregisterSnapshot(now);
+}
+
+// How a trigger may be fired.
+enum class Firing { statement, row, truncate, none };
+
+Firing firing_of(const TriggerData& trigger) {
+    const TriggerEvent event = trigger.tg_event;
+    if (TRIGGER_FIRED_BY_TRUNCATE(event))
+        return TRIGGER_FIRED_BEFORE(event) ? Firing::truncate : Firing::none;
+    if (!TRIGGER_FIRED_AFTER(event)) return Firing::none;
+    if (TRIGGER_FIRED_FOR_ROW(event)) return Firing::row;
+    const bool has_old = trigger.tg_oldtable != nullptr || TRIGGER_FIRED_BY_INSERT(event);
+    const bool has_new = trigger.tg_newtable != nullptr || TRIGGER_FIRED_BY_DELETE(event);
+    return has_old && has_new ? Firing::statement : Firing::none;
+}
+
+// How many rows a trigger brings, at most.
+std::int64_t expected_rows(const TriggerData& trigger, Firing firing) {
+    switch (firing) {
+        case Firing::statement:
+            return count_rows(trigger.tg_oldtable) + count_rows(trigger.tg_newtable);
+        case Firing::row:
+            return 2;
+        default:
+            return std::numeric_limits<std::int64_t>::max();
+    }
+}
+
+void capture(const stream::OpenTarget& open, const TriggerData& trigger, Firing firing,
+             std::int64_t expected) {
+    Writer writer{open.target, open.buffer, expected, nullptr, 0, 0, nullptr, nullptr, nullptr, nullptr};
+    if (!open.target->fits)
+        put(writer, nullptr, something_was_missed);
+    else if (firing == Firing::statement)
+        capture_statement(writer, trigger);
+    else if (firing == Firing::row)
+        capture_row(writer, trigger);
+    else
+        capture_truncate(writer, trigger.tg_relation);
+    if (writer.slots != nullptr) finish(writer);
+    table_close(open.buffer, NoLock);
+}
+
+}  // namespace
+
+extern "C" Datum baton_capture_changes(PG_FUNCTION_ARGS) {
+    return pg::enter([&]() -> Datum {
+        const auto* const trigger =
+            CALLED_AS_TRIGGER(fcinfo) ? reinterpret_cast<const TriggerData*>(fcinfo->context) : nullptr;
+        const Firing firing = trigger == nullptr ? Firing::none : firing_of(*trigger);
+        if (firing == Firing::none)
+            throw SqlError("capture_changes is a function of the triggers that baton makes", "39P01", "",
+                           "the sources of a stream table get them from baton.create_stream_table()");
+        const std::int64_t expected = expected_rows(*trigger, firing);
+        if (expected == 0) return PointerGetDatum(nullptr);
+        const Oid schema = pg::call([&] { return get_func_namespace(fcinfo->flinfo->fn_oid); });
+        const auto open = stream::open_target(trigger->tg_relation, schema);
+        if (open.buffer != nullptr) pg::call([&] { capture(open, *trigger, firing, expected); });
+        return PointerGetDatum(nullptr);
+    });
+}
+
+extern "C" Datum baton_current_step(PG_FUNCTION_ARGS) {
+    return pg::enter([&]() -> Datum { return Int32GetDatum(current_step()); });
+}

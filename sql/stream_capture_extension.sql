@@ -1,0 +1,336 @@
+-- Change buffers: what the sources of stream tables went through, written by triggers in the writer's transaction.
+--
+-- baton_internal.changes_<number of the source>: xid (the writer's top transaction), step (of how many captured statements of the transaction this is one),
+-- weight (+1: the row is there now, -1: no more, 0: something was missed, so nobody may rely on the buffer up to here), and a column c<attnum> for each column
+-- that somebody wants. The sum of weights of a row is by how many the row has become more. An UPDATE that changes none of the columns leaves nothing.
+--
+-- A buffer is a source's by its dependency on the source: it goes with the source, and a buffer out of a dump, whose number may be another table's now, is nobody's.
+
+-- Write the changes that a trigger tells of into the change buffer of its table, or of the table of which this one is a part. Does nothing without a buffer.
+create function baton_internal.capture_changes()
+returns trigger
+language c volatile
+as 'MODULE_PATHNAME', 'baton_capture_changes';
+comment on function baton_internal.capture_changes() is 'trigger: writes changes of a source into its change buffer';
+
+-- Tell how many statements of the present transaction were captured so far. What is captured later has a higher step.
+create function baton_internal.current_step()
+returns int
+language c volatile parallel restricted
+as 'MODULE_PATHNAME', 'baton_current_step';
+comment on function baton_internal.current_step() is 'number of the last captured statement of this transaction, 0 before the first';
+
+-- Let a change buffer go with its source.
+create function baton_internal.tie_buffer(buffer regclass, source regclass)
+returns void
+language c volatile strict
+as 'MODULE_PATHNAME', 'baton_tie_buffer';
+comment on function baton_internal.tie_buffer(regclass, regclass) is 'makes a table the change buffer of a source';
+
+-- Find the change buffer of a source; null when there is none.
+create function baton_internal.change_buffer(source regclass)
+returns regclass
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select c.oid::regclass
+      from pg_class c
+      join pg_depend d on d.classid = 'pg_class'::regclass and d.objid = c.oid and d.refclassid = 'pg_class'::regclass and d.refobjid = source and d.deptype = 'a'
+     where c.relname = 'changes_' || source::oid and c.relnamespace = 'baton_internal'::regnamespace
+$$;
+comment on function baton_internal.change_buffer(regclass) is 'change buffer of a source, null when there is none';
+
+-- List a table and all partitions and children below it. `tied` tells one attachment from the next.
+create function baton_internal.table_tree(source regclass)
+returns table (relation oid, parent oid, tied text, kind "char", persistence "char")
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    with recursive tree as (
+        select source::oid as relation, null::oid as parent, null::text as tied
+        union
+        select i.inhrelid, i.inhparent, concat_ws(' ', i.xmin, i.inhdetachpending) from tree t join pg_inherits i on i.inhparent = t.relation
+    )
+    select t.relation, t.parent, t.tied, c.relkind, c.relpersistence from tree t join pg_class c on c.oid = t.relation
+$$;
+comment on function baton_internal.table_tree(regclass) is 'a table with its partitions and children';
+
+-- Say why the changes of a table's columns cannot be captured; null when they can.
+create function baton_internal.capture_refusal(source regclass, columns int2[])
+returns text
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select coalesce(
+        (select case when c.relkind in ('v', 'm', 'f', 'S', 'c', 'i', 'I', 't')
+                     then format('%s is a %s', source, case c.relkind when 'v' then 'view' when 'm' then 'materialized view' when 'f' then 'foreign table' else 'relation without triggers' end)
+                     when c.oid < 16384 then format('%s is a table of the server', source) end
+           from pg_class c where c.oid = source),
+        (select format('%s is a part of %s: a statement there fires no triggers here', source, i.inhparent::regclass) from pg_inherits i where i.inhrelid = source limit 1),
+        (select format('%s is %s', t.relation::regclass, case t.persistence when 't' then 'temporary' else 'unlogged: a crash empties it' end)
+           from baton_internal.table_tree(source) t where t.persistence <> 'p' limit 1),
+        (select format('%s is a foreign table', t.relation::regclass) from baton_internal.table_tree(source) t where t.kind = 'f' limit 1),
+        (select format('%s is a part of %s, too', i.inhrelid::regclass, i.inhparent::regclass)
+           from pg_inherits i
+          where i.inhrelid in (select t.relation from baton_internal.table_tree(source) t)
+            and i.inhparent not in (select t.relation from baton_internal.table_tree(source) t) limit 1),
+        (select format('system column %s of %s is no column that triggers see', coalesce(a.attname::text, '*'), source)
+           from unnest(columns) n left join pg_attribute a on a.attrelid = source and a.attnum = n where n <= 0 limit 1),
+        (select format('column %I of %s is computed when it is read', a.attname, source)
+           from pg_attribute a where a.attrelid = source and a.attnum = any (columns) and a.attgenerated = 'v' limit 1))
+$$;
+comment on function baton_internal.capture_refusal(regclass, int2[]) is 'why changes of a table cannot be captured, null when they can';
+
+-- List the triggers that a table of this kind has for its capture, as the catalog writes them. Statement triggers see what sessions do. Logical replication
+-- fires row triggers only, so there is one that fires nowhere else. BEFORE TRUNCATE ours is the last, after triggers of users which change rows.
+create function baton_internal.capture_triggers(kind "char")
+returns table (name text, type int2, enabled "char", definition text)
+language sql immutable
+set search_path = pg_catalog, pg_temp
+as $$
+    select v.name, v.type, v.enabled, v.definition
+      from (values ('baton_capture_insert', 4::int2, 'O'::"char", 'after insert on %s referencing new table as new_rows for each statement'),
+                   ('baton_capture_update', 16::int2, 'O'::"char", 'after update on %s referencing old table as old_rows new table as new_rows for each statement'),
+                   ('baton_capture_delete', 8::int2, 'O'::"char", 'after delete on %s referencing old table as old_rows for each statement'),
+                   ('baton_capture_replica', 29::int2, 'R'::"char", 'after insert or update or delete on %s for each row'),
+                   ('~baton_capture_truncate', 34::int2, 'A'::"char", 'before truncate on %s for each statement')) v (name, type, enabled, definition)
+     where kind = 'r' or v.type in (4, 8, 16)
+$$;
+comment on function baton_internal.capture_triggers("char") is 'triggers that capture the changes of a table';
+
+-- Whether a table has all triggers of its capture, as they must be, and no other ones.
+create function baton_internal.has_capture_triggers(relation oid, kind "char")
+returns boolean
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select (select array_agg(row(t.tgtype, t.tgenabled) order by t.tgtype)
+              from pg_trigger t where t.tgrelid = relation and t.tgfoid = 'baton_internal.capture_changes()'::regprocedure)
+           is not distinct from (select array_agg(row(c.type, c.enabled) order by c.type) from baton_internal.capture_triggers(kind) c)
+$$;
+comment on function baton_internal.has_capture_triggers(oid, "char") is 'whether every change of a table is captured';
+
+-- Drop all triggers of the capture of a table.
+create function baton_internal.drop_capture_triggers(relation regclass)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    trigger_name name;
+begin
+    for trigger_name in select t.tgname from pg_trigger t where t.tgrelid = relation and t.tgfoid = 'baton_internal.capture_changes()'::regprocedure loop
+        execute format('drop trigger %I on %s', trigger_name, relation);
+    end loop;
+end
+$$;
+comment on function baton_internal.drop_capture_triggers(regclass) is 'ends the capture of a table';
+
+-- Give each table of a tree the triggers it must have.
+create function baton_internal.make_capture_triggers(source regclass)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    part record;
+    made record;
+begin
+    for part in select distinct t.relation::regclass as relation, t.kind from baton_internal.table_tree(source) t loop
+        continue when baton_internal.has_capture_triggers(part.relation, part.kind);
+        perform baton_internal.drop_capture_triggers(part.relation);
+        for made in select * from baton_internal.capture_triggers(part.kind) loop
+            execute format('create trigger %I ' || made.definition || ' execute function baton_internal.capture_changes()', made.name, part.relation);
+            if made.enabled <> 'O' then
+                execute format('alter table %s enable %s trigger %I', part.relation, case made.enabled when 'A' then 'always' else 'replica' end, made.name);
+            end if;
+        end loop;
+    end loop;
+end
+$$;
+comment on function baton_internal.make_capture_triggers(regclass) is 'lets every change of a table and its parts be captured';
+
+-- List the columns of a buffer as they should be: those that it has and those that are wanted. `type` is null for a column that the source has no more;
+-- `fits` is false for one that the buffer lacks or has with another type.
+create function baton_internal.buffer_columns(source regclass, buffer regclass, columns int2[])
+returns table (number int2, type text, fits boolean, present boolean, wanted boolean)
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select n.number,
+           format_type(a.atttypid, a.atttypmod) || case when a.attcollation <> t.typcollation then format(' collate %I.%I', s.nspname, l.collname) else '' end,
+           (a.atttypid, a.atttypmod, a.attcollation) is not distinct from (b.atttypid, b.atttypmod, b.attcollation), b.attnum is not null, n.number = any (columns)
+      from (select substr(h.attname, 2)::int2 from pg_attribute h where h.attrelid = buffer and h.attname ~ '^c[0-9]+$' and not h.attisdropped
+            union select unnest(columns)) n (number)
+      left join pg_attribute a on a.attrelid = source and a.attnum = n.number and not a.attisdropped
+      left join pg_attribute b on b.attrelid = buffer and b.attname = 'c' || n.number and not b.attisdropped
+      left join pg_type t on t.oid = a.atttypid
+      left join pg_collation l on l.oid = a.attcollation
+      left join pg_namespace s on s.oid = l.collnamespace
+$$;
+comment on function baton_internal.buffer_columns(regclass, regclass, int2[]) is 'columns that a change buffer has and should have';
+
+-- Whether all is there for the capture of a source's columns.
+create function baton_internal.is_captured(source regclass, columns int2[])
+returns boolean
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select b.buffer is not null and not exists (select from baton_internal.buffer_columns(source, b.buffer, columns) c where not c.fits)
+           and not exists (select from baton_internal.table_tree(source) t where not baton_internal.has_capture_triggers(t.relation, t.kind))
+      from baton_internal.change_buffer(source) b (buffer)
+$$;
+comment on function baton_internal.is_captured(regclass, int2[]) is 'whether changes of these columns are captured, wherever they are made';
+
+-- Drop buffers that are nobody's: those which a dump brought.
+create function baton_internal.drop_stray_buffers()
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    stray regclass;
+begin
+    for stray in
+        select c.oid from pg_class c
+         where c.relnamespace = 'baton_internal'::regnamespace and c.relkind = 'r' and c.relname ~ '^changes_[0-9]+$'
+           and baton_internal.change_buffer(substr(c.relname, 9)::oid::regclass) is distinct from c.oid::regclass
+    loop
+        execute format('drop table %s', stray);
+    end loop;
+end
+$$;
+comment on function baton_internal.drop_stray_buffers() is 'drops change buffers that belong to no source';
+
+-- Make the buffer of a source, without columns.
+create function baton_internal.make_buffer(source regclass)
+returns regclass
+language plpgsql
+set search_path = pg_catalog, pg_temp set default_tablespace = ''
+as $$
+declare
+    name text := 'changes_' || source::oid;
+begin
+    perform baton_internal.drop_stray_buffers();
+    execute format('create table baton_internal.%I (xid xid8 not null, step int4 not null, weight int2 not null) using heap', name);
+    execute format('comment on table baton_internal.%I is %L', name, 'changes of a source of stream tables');
+    perform baton_internal.close_to_others(format('baton_internal.%I', name)::regclass);
+    perform baton_internal.tie_buffer(format('baton_internal.%I', name)::regclass, source);
+    return format('baton_internal.%I', name)::regclass;
+end
+$$;
+comment on function baton_internal.make_buffer(regclass) is 'makes the change buffer of a source';
+
+-- Give a buffer the columns that are wanted. A column whose type has changed is made anew: what is in it nobody reads, since whoever wants it sees that the
+-- source is not as it was; unless somebody wants it, it goes.
+create function baton_internal.shape_buffer(source regclass, buffer regclass, columns int2[])
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    it record;
+begin
+    for it in select * from baton_internal.buffer_columns(source, buffer, columns) c where not c.fits order by c.number loop
+        if it.present then
+            execute format('alter table %s drop column %I', buffer, 'c' || it.number);
+        end if;
+        if it.wanted then
+            execute format('alter table %s add column %I %s', buffer, 'c' || it.number, it.type);
+        end if;
+    end loop;
+end
+$$;
+comment on function baton_internal.shape_buffer(regclass, regclass, int2[]) is 'gives a change buffer its columns';
+
+-- Have the changes of a source's columns captured, and return the buffer. Waits for transactions that write to the source now, no longer than lock_timeout;
+-- no effect where all is there already. Whoever wants the changes needs the right to make triggers on the source.
+create function baton_internal.capture_source(source regclass, columns int2[], on_behalf_of text default null)
+returns regclass
+language plpgsql
+set search_path = pg_catalog, pg_temp set lock_timeout = '5s' set client_min_messages = warning
+as $$
+declare
+    buffer regclass;
+    refusal text := baton_internal.capture_refusal(source, columns);
+    missing int2 := (select n from unnest(columns) n where n > 0 and not exists (
+                       select from pg_attribute a where a.attrelid = source and a.attnum = n and not a.attisdropped) limit 1);
+begin
+    if not exists (select from pg_class c where c.oid = source) then
+        raise exception 'table % does not exist', source using errcode = 'undefined_table';
+    elsif not has_table_privilege(coalesce(on_behalf_of, baton_internal.caller()), source, 'trigger') then
+        raise exception 'permission denied for table %', source
+            using errcode = 'insufficient_privilege', detail = 'changes are captured by triggers',
+                  hint = format('grant trigger on %s to %I', source, coalesce(on_behalf_of, baton_internal.caller()));
+    elsif refusal is not null then
+        raise exception 'changes of table % cannot be captured', source using errcode = 'feature_not_supported', detail = refusal;
+    elsif missing is not null then
+        raise exception 'table % has no column with number %', source, missing using errcode = 'undefined_column';
+    elsif baton_internal.is_captured(source, columns) then
+        return baton_internal.change_buffer(source);
+    end if;
+    execute format('lock table %s in share row exclusive mode', source);
+    buffer := coalesce(baton_internal.change_buffer(source), baton_internal.make_buffer(source));
+    begin
+        perform baton_internal.shape_buffer(source, buffer, columns);
+    exception when not_null_violation or check_violation then
+        -- A domain that allows no null cannot be added to rows. With a new buffer all who read the old one begin anew.
+        columns := columns || array(select c.number from baton_internal.buffer_columns(source, buffer, columns) c where c.present and c.fits);
+        execute format('drop table %s', buffer);
+        buffer := baton_internal.make_buffer(source);
+        perform baton_internal.shape_buffer(source, buffer, columns);
+    end;
+    perform baton_internal.make_capture_triggers(source);
+    return buffer;
+end
+$$;
+comment on function baton_internal.capture_source(regclass, int2[], text) is 'captures the changes of some columns of a table into its change buffer';
+
+-- End the capture of a source. Partitions that were detached meanwhile lose their triggers with the next source that is released.
+create function baton_internal.release_source(source regclass)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp set lock_timeout = '5s' set client_min_messages = warning
+as $$
+declare
+    buffer regclass := baton_internal.change_buffer(source);
+    part regclass;
+begin
+    if exists (select from pg_class c where c.oid = source) then
+        execute format('lock table %s in share row exclusive mode', source);
+    end if;
+    if buffer is not null then
+        execute format('drop table %s', buffer);
+    end if;
+    for part in
+        select distinct t.tgrelid from pg_trigger t where t.tgfoid = 'baton_internal.capture_changes()'::regprocedure
+           and not exists (with recursive above (relation) as (
+                               select t.tgrelid union select i.inhparent from above a join pg_inherits i on i.inhrelid = a.relation)
+                           select from above a where baton_internal.change_buffer(a.relation) is not null)
+    loop
+        perform baton_internal.drop_capture_triggers(part);
+    end loop;
+end
+$$;
+comment on function baton_internal.release_source(regclass) is 'ends the capture of a table and drops its change buffer';
+
+-- Fingerprint what statement triggers cannot see: which partitions and children there are and since when, the triggers of the capture and since when they are as they
+-- are, the used columns and when they were last altered, the buffer. As long as it stays, the buffer tells of every change. Null when the source is gone.
+create function baton_internal.source_state(source regclass, columns int2[])
+returns text
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select md5(concat_ws('|',
+               (select string_agg(concat_ws(' ', t.relation, t.parent, t.tied, t.kind, t.persistence,
+                                            (select string_agg(concat_ws(' ', g.oid, g.xmin, g.tgtype, g.tgenabled), ',' order by g.oid)
+                                               from pg_trigger g where g.tgrelid = t.relation and g.tgfoid = 'baton_internal.capture_changes()'::regprocedure)),
+                                  ';' order by t.relation, t.parent)
+                  from baton_internal.table_tree(source) t),
+               (select string_agg(concat_ws(' ', a.attnum, a.xmin, a.atttypid, a.atttypmod, a.attcollation, a.attisdropped), ';' order by a.attnum)
+                  from pg_attribute a where a.attrelid = source and a.attnum = any (columns)),
+               (select string_agg(i.inhparent::text, ' ' order by i.inhparent) from pg_inherits i where i.inhrelid = source),
+               'buffer ' || baton_internal.change_buffer(source)::oid))
+      from pg_class c where c.oid = source
+$$;
+comment on function baton_internal.source_state(regclass, int2[]) is 'fingerprint of a source and its capture: while it stays, no change was missed';
