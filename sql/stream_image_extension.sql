@@ -15,5 +15,15 @@ language c immutable strict parallel safe
 as 'MODULE_PATHNAME', 'baton_row_hash';
 comment on function baton_internal.row_hash(record) is 'hash of the images of a row''s columns';
 
+-- One of several values that have the same image. array_agg() would do, but not for arrays.
+create function baton_internal.keep_first(kept anyelement, value anyelement)
+returns anyelement
+language c immutable strict parallel safe
+as 'MODULE_PATHNAME', 'baton_keep_first';
+comment on function baton_internal.keep_first(anyelement, anyelement) is 'the first of two values';
+
+create aggregate baton_internal.one_of(anyelement) (sfunc = baton_internal.keep_first, stype = anyelement, combinefunc = baton_internal.keep_first, parallel = safe);
+comment on aggregate baton_internal.one_of(anyelement) is 'one of several values, null if there is none but null';
+
 -- Whoever owns a stream table: the functions are in the statements of a refresh, and in an index of the table.
-select baton_internal.declare_privileges('execute', '{baton_producer,baton_consumer,baton_operator}', '{image,row_hash}');
+select baton_internal.declare_privileges('execute', '{baton_producer,baton_consumer,baton_operator}', '{image,row_hash,keep_first,one_of}');

@@ -10,4 +10,14 @@ set datestyle = iso set timezone = utc set intervalstyle = postgres set extra_fl
 as $$ select case when num_nulls(value) = 0 then convert_to(format('%s', value), getdatabaseencoding()) end $$;
 comment on function baton_internal.image(anyelement) is 'bytes that are equal for values which nobody can tell apart';
 
-select baton_internal.declare_privileges('execute', '{baton_producer,baton_consumer,baton_operator}', '{image}');
+-- One of several values that have the same image. array_agg() would do, but not for arrays.
+create function baton_internal.keep_first(kept anyelement, value anyelement)
+returns anyelement
+language sql immutable strict parallel safe
+as $$ select $1 $$;
+comment on function baton_internal.keep_first(anyelement, anyelement) is 'the first of two values';
+
+create aggregate baton_internal.one_of(anyelement) (sfunc = baton_internal.keep_first, stype = anyelement, combinefunc = baton_internal.keep_first, parallel = safe);
+comment on aggregate baton_internal.one_of(anyelement) is 'one of several values, null if there is none but null';
+
+select baton_internal.declare_privileges('execute', '{baton_producer,baton_consumer,baton_operator}', '{image,keep_first,one_of}');

@@ -7,6 +7,7 @@
 
 #include "stream/image.hpp"
 
+BATON_FUNCTION(baton_keep_first);
 BATON_FUNCTION(baton_image);
 BATON_FUNCTION(baton_row_hash);
 
@@ -207,4 +208,9 @@ extern "C" Datum baton_row_hash(PG_FUNCTION_ARGS) {
             return Int64GetDatum(static_cast<int64>(hash_row(*fcinfo->flinfo, PG_GETARG_HEAPTUPLEHEADER(0))));
         });
     });
+}
+
+// No pg::enter: nothing here can fail.
+extern "C" Datum baton_keep_first(PG_FUNCTION_ARGS) {
+    PG_RETURN_DATUM(PG_GETARG_DATUM(0));
 }

@@ -9,6 +9,7 @@ create schema shop;
 create table shop.orders (id int primary key, customer int, amount numeric, note text, placed_at timestamptz);
 create table shop.customers (id int primary key, name text);
 create view shop.big as select id, customer from shop.orders where amount > 100;
+create view shop.late as select id from shop.orders where placed_at < now();
 create materialized view shop.kept as select id from shop.orders;
 set search_path = shop, public;
 
@@ -16,9 +17,12 @@ set search_path = shop, public;
 create function pg_temp.obstacle(query text) returns text language sql as $$ select reason from baton_internal.compile_stream_query(query) $$;
 
 select is(pg_temp.obstacle(v.query), v.reason, v.query)
-  from (values ('select id from orders', null), ('select id from big', null), ('select count(*) from orders', null),
+  from (values ('select id from orders', null), ('select id from big', null), ('select 1 as one union all select id from orders', null), ('select count(*) from orders', null),
                ('with recursive r as (select 1 as n union all select n + 1 from r where n < 3) select n from r', 'WITH RECURSIVE'),
                ('select id from orders where placed_at > now()', 'now() may give another result when no row has changed'),
+               ('select id from late', 'now() may give another result when no row has changed'),
+               ('select g from generate_series(1, (select max(id) from orders)) g, customers', 'a subquery within a function or VALUES in FROM'),
+               ('select id from orders o where exists (select from (values (o.id)) v (x) where x > 1)', 'a function or VALUES in FROM that looks outside of its subquery'),
                ('select id, random() from orders', 'random() may give another result when no row has changed'),
                ('select id from orders where placed_at > current_timestamp', 'the time of the query may give another result when no row has changed'),
                ('select date_trunc(''day'', placed_at) from orders', null),
@@ -26,8 +30,9 @@ select is(pg_temp.obstacle(v.query), v.reason, v.query)
                ('select id from kept', 'shop.kept is a materialized view'),
                ('select ctid from orders', 'the query reads a system column of shop.orders'),
                ('select o from orders o', 'the query takes whole rows of shop.orders as a value'),
-               ('select id, (select max(id) from customers) as m from orders', 'a subquery as a value'),
-               ('select 1 as one', 'a block reads no table')) v (query, reason);
+               ('select id, (select max(id) from customers) as m from orders', null),
+               ('select id, array(select id from customers) as c from orders', 'a subquery that gives an array or a row'),
+               ('select 1 as one', 'the query reads no table')) v (query, reason);
 
 select is(sources, jsonb_build_array(jsonb_build_object('relation', 'shop.orders'::regclass::oid::bigint, 'columns', '[1, 2, 3]'::jsonb)), 'a view is opened: its table is the source, with the columns that it needs')
   from baton_internal.compile_stream_query('select id from big');

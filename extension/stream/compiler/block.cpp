@@ -1,6 +1,6 @@
 // A query block: FROM and WHERE give rows, the rest of the block works on them.
 
-#include "stream/compiler/text.hpp"
+#include "stream/compiler/subquery.hpp"
 
 namespace baton::stream {
 
@@ -35,12 +35,34 @@ bool is_projection(const Query& query) {
            query.limitOffset == nullptr;
 }
 
-bool holds_sublink(const Query& query) {
-    return pg::call([&] {
-        return checkExprHasSubLink(reinterpret_cast<Node*>(query.targetList)) ||
-               checkExprHasSubLink(query.havingQual) || checkExprHasSubLink(query.limitCount) ||
-               checkExprHasSubLink(query.limitOffset);
-    });
+// Values of subqueries in the SELECT list and in HAVING become columns of the input. They are the same for
+// all rows of a group, so that grouping by them, too, changes nothing.
+const Operator& input_with_values(Compiler& compiler, Query* query, const Operator& core) {
+    const Operator* op = &core;
+    const std::size_t columns = core.columns.size();
+    query->targetList = reinterpret_cast<List*>(
+        with_subquery_values(compiler, op, reinterpret_cast<Node*>(query->targetList)));
+    query->havingQual = with_subquery_values(compiler, op, query->havingQual);
+    if (op->columns.size() == columns || is_projection(*query)) return *op;
+    if (query->groupClause == NIL || query->groupingSets != NIL)
+        throw NotDifferential("a subquery as a value beside aggregates or DISTINCT without GROUP BY");
+    for (std::size_t i = columns; i < op->columns.size(); ++i) {
+        pg::call([&] {
+            const Column& column = op->columns[i];
+            auto* const value =
+                makeVar(op->origins[i].range, 1, column.type, column.typmod, column.collation, 0);
+            auto* const target =
+                makeTargetEntry(reinterpret_cast<Expr*>(value),
+                                static_cast<AttrNumber>(list_length(query->targetList) + 1), nullptr, true);
+            query->targetList = lappend(query->targetList, target);
+            auto* const clause = makeNode(SortGroupClause);
+            clause->tleSortGroupRef = assignSortGroupRef(target, query->targetList);
+            get_sort_group_operators(column.type, false, true, false, &clause->sortop, &clause->eqop, nullptr,
+                                     &clause->hashable);
+            query->groupClause = lappend(query->groupClause, clause);
+        });
+    }
+    return *op;
 }
 
 }  // namespace
@@ -57,10 +79,9 @@ const Operator& Compiler::block(Query* given, const Target* target) {
     } else {
         dissolve_join_aliases(query);
         refuse_dependent_columns(*query);
-        if (holds_sublink(*query)) throw NotDifferential("a subquery as a value");
         List* const conditions =
             pg::call([&] { return make_ands_implicit(reinterpret_cast<Expr*>(query->jointree->quals)); });
-        const Operator& core = from_clause(*this, query, conditions);
+        const Operator& core = input_with_values(*this, query, from_clause(*this, query, conditions));
         if (query->limitCount == nullptr && query->limitOffset == nullptr && !query->hasDistinctOn)
             query->sortClause = NIL;  // a table has no order
         op = is_projection(*query) ? &projection(*this, query, core)

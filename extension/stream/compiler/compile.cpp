@@ -45,6 +45,24 @@ class QualifiedNames {
     int level_;
 };
 
+// ORDER BY v and DISTINCT ON (v) mean the column v of the result before one of the input. So the deparser must
+// write the prefix of every column there, which it leaves out where only one range is in reach, and for
+// columns that JOIN .. USING merges.
+bool make_columns_plain(Node* node, void* context) {
+    if (node == nullptr) return false;
+    if (!IsA(node, Query)) return pg::walk_expression(node, make_columns_plain, context);
+    auto* const query = reinterpret_cast<Query*>(node);
+    pg::walk_query(query, make_columns_plain, context, 0);
+    if (query->sortClause == NIL || query->setOperations != nullptr) return false;
+    query->targetList = reinterpret_cast<List*>(
+        flatten_join_alias_vars(query, reinterpret_cast<Node*>(query->targetList)));
+    auto* const nobody = makeNode(RangeTblEntry);
+    nobody->rtekind = RTE_RESULT;
+    nobody->eref = makeAlias("nobody", NIL);
+    query->rtable = lappend(query->rtable, nobody);
+    return false;
+}
+
 std::string as_json(const std::vector<Source>& sources) {
     std::vector<std::string> objects;
     for (const auto& source : sources) {
@@ -58,7 +76,6 @@ std::string as_json(const std::vector<Source>& sources) {
 
 // The statement that gives the change, and the operators behind it.
 void compile_change(Query* query, Compiled& result) {
-    check_functions(query);
     Compiler compiler;
     Target target;
     for (const auto* const column : pg::elements<TargetEntry>(query->targetList))
@@ -78,12 +95,16 @@ Compiled compile(const char* text) {
     check_query(query);
     const QualifiedNames names;
     Compiled result;
-    result.qualified =
-        pg::call([&] { return pg_get_querydef(static_cast<Query*>(copyObjectImpl(query)), false); });
-    std::optional<std::string> problem;
-    result.sources = as_json(find_sources(query, problem));
+    result.qualified = pg::call([&] {
+        auto* const copy = static_cast<Query*>(copyObjectImpl(query));
+        make_columns_plain(reinterpret_cast<Node*>(copy), nullptr);
+        return pg_get_querydef(copy, false);
+    });
+    const Reading reading = find_sources(query);
+    result.sources = as_json(reading.sources);
     try {
-        if (problem) throw NotDifferential(*problem);
+        if (reading.problem) throw NotDifferential(*reading.problem);
+        check_functions(reading.queries);
         compile_change(query, result);
     } catch (const NotDifferential& obstacle) {
         result.reason = obstacle.what();

@@ -123,7 +123,7 @@ bool find_locking(Node* node, void* context) {
 
 struct Reads {
     std::map<Oid, std::set<int>>* columns;
-    std::set<Oid>* views;
+    std::map<Oid, Query*>* views;
     std::vector<Query*> levels;
 };
 
@@ -157,13 +157,14 @@ void note_reads(Query* query, Reads& reads) {
             (*reads.columns)[entry->relid];
             continue;
         }
-        if (!reads.views->insert(entry->relid).second) continue;
+        if (reads.views->contains(entry->relid)) continue;
         auto* const definition = pg::call([&] {
             Relation const view = table_open(entry->relid, AccessShareLock);
             auto* const copy = static_cast<Query*>(copyObjectImpl(get_view_query(view)));
             table_close(view, NoLock);
             return copy;
         });
+        (*reads.views)[entry->relid] = definition;
         Reads inside{reads.columns, reads.views, {}};
         note_reads(definition, inside);
     }
@@ -192,23 +193,26 @@ void check_query(const Query* query) {
     if (names.empty()) refuse("the query has no columns", "42601");
 }
 
-void check_functions(Query* query) {
-    Culprit culprit{nullptr};
-    pg::call([&] { find_unfit(reinterpret_cast<Node*>(query), &culprit); });
-    if (culprit.name != nullptr)
-        throw NotDifferential(std::string(culprit.name) +
-                              " may give another result when no row has changed");
+void check_functions(const std::vector<Query*>& queries) {
+    for (auto* const query : queries) {
+        Culprit culprit{nullptr};
+        pg::call([&] { find_unfit(reinterpret_cast<Node*>(query), &culprit); });
+        if (culprit.name != nullptr)
+            throw NotDifferential(std::string(culprit.name) +
+                                  " may give another result when no row has changed");
+    }
 }
 
-std::vector<Source> find_sources(Query* query, std::optional<std::string>& problem) {
+Reading find_sources(Query* query) {
     std::map<Oid, std::set<int>> columns;
-    std::set<Oid> views;
+    std::map<Oid, Query*> views;
     Reads reads{&columns, &views, {}};
     note_reads(query, reads);
-    std::vector<Source> sources;
+    Reading reading{{}, {query}, std::nullopt};
+    for (const auto& [view, definition] : views) reading.queries.push_back(definition);
     for (const auto& [relation, numbers] : columns) {
         const Oid table = relation;
-        sources.push_back({table, {numbers.begin(), numbers.end()}});
+        reading.sources.push_back({table, {numbers.begin(), numbers.end()}});
         if (pg::call([&] {
                 return isTempNamespace(get_rel_namespace(table)) ||
                        isAnyTempNamespace(get_rel_namespace(table));
@@ -216,11 +220,12 @@ std::vector<Source> find_sources(Query* query, std::optional<std::string>& probl
             refuse("the query reads " + table_text(table) + ", a temporary table", "0A000",
                    "a refresh runs in another session, which does not see it");
         if (pg::call([&] { return pg_class_aclcheck(table, GetUserId(), ACL_SELECT) != ACLCHECK_OK; }))
-            problem = "a view gives access to " + table_text(table) + ", which the owner may not read";
+            reading.problem =
+                "a view gives access to " + table_text(table) + ", which the owner may not read";
         else if (pg::call([&] { return check_enable_rls(table, InvalidOid, true) == RLS_ENABLED; }))
-            problem = "row-level security hides rows of " + table_text(table) + " from the owner";
+            reading.problem = "row-level security hides rows of " + table_text(table) + " from the owner";
     }
-    return sources;
+    return reading;
 }
 
 }  // namespace baton::stream

@@ -34,17 +34,19 @@ bool note_column(Node* node, void* context) {
     return pg::walk_expression(node, note_column, context);
 }
 
+// What the expressions of a FROM item look at.
 struct Contents {
-    bool sublink;
-    bool outer_column;
-    std::set<int>* ranges;
+    bool subqueries;
+    bool outer_columns;
+    bool columns;
 };
 
 bool note_contents(Node* node, void* context) {
     auto& contents = *static_cast<Contents*>(context);
     if (node == nullptr) return false;
-    if (IsA(node, SubLink)) contents.sublink = true;
-    if (IsA(node, Var)) contents.ranges->insert(static_cast<int>(reinterpret_cast<Var*>(node)->varno));
+    if (IsA(node, SubLink)) contents.subqueries = true;
+    if (IsA(node, Var))
+        (reinterpret_cast<Var*>(node)->varlevelsup > 0 ? contents.outer_columns : contents.columns) = true;
     return pg::walk_expression(node, note_contents, context);
 }
 
@@ -89,8 +91,7 @@ class FromClause {
 
     const Operator& joined(const Gathered& gathered, List* conditions) {
         std::vector<const Operator*> items = gathered.items;
-        if (items.empty() && gathered.lateral_functions.empty())
-            throw NotDifferential("a block reads no table");
+        if (items.empty()) items.push_back(&single_row(compiler_));  // SELECT without FROM
         if (gathered.lateral_functions.empty())
             return items.size() == 1 && conditions == NIL ? *items.front()
                                                           : inner_join(compiler_, items, conditions);
@@ -103,7 +104,7 @@ class FromClause {
     void gather(Node* tree, Gathered& into) {
         if (IsA(tree, RangeTblRef)) {
             const int range = reinterpret_cast<RangeTblRef*>(tree)->rtindex;
-            if (is_lateral_function(range))
+            if (is_lateral(range))
                 into.lateral_functions.push_back(range);
             else
                 into.items.push_back(&item(range));
@@ -138,12 +139,22 @@ class FromClause {
 
     const RangeTblEntry& entry(int range) const { return *rt_fetch(range, query_->rtable); }
 
-    bool is_lateral_function(int range) const {
-        if (entry(range).rtekind != RTE_FUNCTION) return false;
-        std::set<int> ranges;
-        Contents contents{false, false, &ranges};
-        pg::call([&] { note_contents(reinterpret_cast<Node*>(entry(range).functions), &contents); });
-        return !ranges.empty();
+    // Whether a function or VALUES works on columns of other items. Refuses what is neither such an item nor
+    // constant.
+    bool is_lateral(int range) const {
+        const RangeTblEntry& from = entry(range);
+        if (from.rtekind != RTE_FUNCTION && from.rtekind != RTE_VALUES) return false;
+        Contents contents{};
+        pg::call([&] {
+            note_contents(reinterpret_cast<Node*>(from.functions), &contents);
+            note_contents(reinterpret_cast<Node*>(from.values_lists), &contents);
+        });
+        if (contents.subqueries) throw NotDifferential("a subquery within a function or VALUES in FROM");
+        if (contents.outer_columns)
+            throw NotDifferential("a function or VALUES in FROM that looks outside of its subquery");
+        if (contents.columns && from.rtekind == RTE_VALUES)
+            throw NotDifferential("VALUES of another item's columns");
+        return contents.columns;
     }
 
     const Operator& item(int range) {

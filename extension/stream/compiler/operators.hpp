@@ -90,6 +90,9 @@ class Compiler {
     // The stream table's rows, as those of the root.
     std::string stored(const Operator& root, const Target& target);
 
+    // Numbers for the values of subqueries: how many were taken before.
+    int take_values(int count) { return std::exchange(values_, values_ + count); }
+
     Script& script() { return script_; }
     std::vector<Query*>& levels() { return levels_; }
 
@@ -97,6 +100,7 @@ class Compiler {
     Script script_;
     std::deque<Operator> operators_;
     std::vector<std::string> known_befores_;
+    int values_ = 0;
     std::vector<Query*> levels_;  // the blocks around, for WITH
 };
 
@@ -108,6 +112,8 @@ std::string describe(const Operator& root);
 const Operator& scan(Compiler& compiler, const RangeTblEntry& entry, int range,
                      const std::vector<Origin>& used);
 const Operator& constant_rows(Compiler& compiler, Query* query, int range, const std::vector<Origin>& used);
+// The one row of a SELECT without FROM.
+const Operator& single_row(Compiler& compiler);
 // A finished block as an item of another one's FROM clause.
 const Operator& derived_table(Compiler& compiler, const Operator& block, int range,
                               const std::vector<Origin>& used);
@@ -123,7 +129,14 @@ const Operator& projection(Compiler& compiler, Query* query, const Operator& cor
 const Operator& touched_keys(Compiler& compiler, Query* query, const Operator& core, const Target* target);
 const Operator& set_operation(Compiler& compiler, Query* query, const Target* target);
 
-// ---- parts that several blocks share ----
+// ---- parts that several operators share ----
+
+// The rows of `source` whose values are among the touched ones: `select` FROM .. WHERE. The values are bound
+// to the alias, which is the first of the scope; the touched ones are the second, k.
+struct Alias;
+std::string rows_of_touched(const Operator& touched, const std::vector<Node*>& values,
+                            const std::vector<Oid>& equalities, const std::string& select, const Alias& alias,
+                            const std::string& source);
 
 // FROM and WHERE of a block: an operator whose columns have their origins in the block.
 const Operator& from_clause(Compiler& compiler, Query* query, List* conditions);

@@ -93,6 +93,15 @@ const Operator& derived_table(Compiler& compiler, const Operator& block, int ran
     return op;
 }
 
+const Operator& single_row(Compiler& compiler) {
+    Operator& op = compiler.make("one row", {});
+    op.columns.push_back({"v0_0", BOOLOID, -1, InvalidOid});
+    op.origins.push_back({0, 0});
+    op.change.clear();
+    compiler.script().add_view(op.now, "select true as v0_0");
+    return op;
+}
+
 const Operator& constant_rows(Compiler& compiler, Query* query, int range, const std::vector<Origin>& used) {
     RangeTblEntry* const entry = rt_fetch(range, query->rtable);
     const Item item = describe_item(query, range, used);

@@ -21,8 +21,8 @@ class SetOperation {
             return compiler_.block(
                 rt_fetch(reinterpret_cast<RangeTblRef*>(tree)->rtindex, query_->rtable)->subquery);
         const auto& operation = *reinterpret_cast<SetOperationStmt*>(tree);
-        const Operator& left = node(operation.larg, nullptr);
-        const Operator& right = node(operation.rarg, nullptr);
+        const Operator& left = coerced(operation, node(operation.larg, nullptr));
+        const Operator& right = coerced(operation, node(operation.rarg, nullptr));
         if (operation.op == SETOP_UNION) {
             const Operator& all = union_all(operation, left, right);
             return operation.all ? all : keyed(operation, "union", all, all, target);
@@ -43,6 +43,28 @@ class SetOperation {
         return columns;
     }
 
+    // A side whose columns have the types of the result.
+    const Operator& coerced(const SetOperationStmt& operation, const Operator& side) {
+        const std::vector<Column> columns = columns_of(operation);
+        std::vector<std::string> values;
+        bool fits = true;
+        for (std::size_t i = 0; i < columns.size(); ++i) {
+            fits = fits && side.columns[i].type == columns[i].type;
+            values.push_back(side.columns[i].name + "::" + type_text(columns[i].type, columns[i].typmod) +
+                             " as " + columns[i].name);
+        }
+        if (fits) return side;
+        Operator& op = compiler_.make("cast", {&side});
+        op.columns = columns;
+        compiler_.script().add_view(op.now, "select " + join(values, ", ") + " from " + side.now);
+        if (side.is_constant())
+            op.change.clear();
+        else
+            compiler_.script().add_view(
+                op.change, "select " + join(values, ", ") + ", baton_weight from " + side.change);
+        return op;
+    }
+
     const Operator& union_all(const SetOperationStmt& operation, const Operator& left,
                               const Operator& right) {
         Operator& op = compiler_.make("union all", {&left, &right});
@@ -54,11 +76,6 @@ class SetOperation {
         for (const auto* const side : {&left, &right})
             if (!side->is_constant())
                 terms.push_back("select " + columns + ", baton_weight from " + side->change);
-        // Where one side never changes, its rows still decide of what type a column is.
-        if (terms.size() == 1) {
-            const Operator& constant = left.is_constant() ? left : right;
-            terms.push_back("select " + columns + ", 0::bigint from " + constant.now + " where false");
-        }
         if (terms.empty())
             op.change.clear();
         else
@@ -66,20 +83,22 @@ class SetOperation {
         return op;
     }
 
-    // The given rows that occur in a change.
-    static std::string of_touched(const std::string& rows, const std::string& touched,
-                                  const std::vector<Column>& columns, const char* extra = "") {
-        std::vector<std::string> same;
-        for (const auto& column : columns)
-            same.push_back("a." + column.name + " is not distinct from k." + column.name);
-        std::vector<std::string> equal;
-        for (const auto& column : columns) equal.push_back("a." + column.name + " = k." + column.name);
-        std::vector<std::string> null;
-        for (const auto& column : columns) null.push_back("k." + column.name + " is null");
-        const std::string head =
-            "select " + column_list(columns, "a") + extra + " from " + rows + " a, " + touched + " k where ";
-        return head + all_of(equal) + "\n union all " + head + "(" + join(null, " or ") + ") and " +
-               all_of(same);
+    // The rows of an operator, or of what has its columns, that occur in a change.
+    static std::string of_touched(const SetOperationStmt& operation, const Operator& touched,
+                                  const Operator& like, const std::string& rows, const char* extra = "") {
+        std::vector<Node*> values;
+        std::vector<Oid> equalities;
+        for (std::size_t i = 0; i < like.columns.size(); ++i) {
+            const Column& column = like.columns[i];
+            values.push_back(pg::call([&] {
+                return reinterpret_cast<Node*>(makeVar(1, static_cast<AttrNumber>(i + 1), column.type,
+                                                       column.typmod, column.collation, 0));
+            }));
+            equalities.push_back(
+                static_cast<SortGroupClause*>(list_nth(operation.groupClauses, static_cast<int>(i)))->eqop);
+        }
+        return rows_of_touched(touched, values, equalities,
+                               "select " + column_list(like.columns, "a") + extra, {"a", &like}, rows);
     }
 
     // What the fresh rows of a side were before.
@@ -113,19 +132,21 @@ class SetOperation {
             op.change.clear();
             return op;
         }
-        const std::string touched = Compiler::name("touched", op);
+        Operator& touched = compiler_.make("touched rows", {});  // nobody sees it, but it has columns
+        touched.now = Compiler::name("touched", op);
+        touched.columns = op.columns;
         compiler_.script().add_table(
-            touched, "select distinct " + columns + " from (" + join(changed, " union all ") + ") c");
+            touched.now, "select distinct " + columns + " from (" + join(changed, " union all ") + ") c");
         const std::vector<const Operator*> sides = is_union ? std::vector{&left} : std::vector{&left, &right};
         std::vector<std::string> now;
         for (const auto* const side : sides) {
             now.push_back(Compiler::name("fresh", op) + (side == &left ? "_left" : "_right"));
-            compiler_.script().add_table(now.back(), of_touched(side->now, touched, op.columns));
+            compiler_.script().add_table(now.back(), of_touched(operation, touched, op, side->now));
         }
         std::string change = "select " + columns + ", 1::bigint as baton_weight from (" +
                              combined(now.front(), now.back()) + ") r\n union all ";
         if (target != nullptr) {
-            change += of_touched(compiler_.stored(op, *target), touched, op.columns,
+            change += of_touched(operation, touched, op, compiler_.stored(op, *target),
                                  ", -1::bigint as baton_weight");
         } else {
             std::vector<std::string> before;

@@ -90,7 +90,7 @@ std::string bound_text(Node* expression, const std::vector<Alias>& scope) {
         query->targetList = list_make1(value);
         return pg_get_querydef(query, false);
     });
-    constexpr std::string_view before = "SELECT ";
+    constexpr std::string_view before = "SELECT";  // a CASE stands on a line of its own
     constexpr std::string_view after = " AS baton_value";
     std::string_view view = text;
     view.remove_prefix(std::min(view.find_first_not_of(" \n"), view.size()));
@@ -98,6 +98,7 @@ std::string bound_text(Node* expression, const std::vector<Alias>& scope) {
         throw SqlError("unexpected text of an expression: " + std::string(view), "XX000");
     view.remove_prefix(before.size());
     view.remove_suffix(after.size());
+    view.remove_prefix(std::min(view.find_first_not_of(" \n"), view.size()));
     return "(" + std::string(view) + ")";
 }
 
@@ -139,6 +140,15 @@ std::string block_text(const Query* query, const Operator& core, const std::stri
     });
     if (text == nullptr) refuse_unbound();
     return text;
+}
+
+std::string equality_text(Oid equality, Node* left, Node* right, const std::vector<Alias>& scope) {
+    Node* const comparison = pg::call([&] {
+        return reinterpret_cast<Node*>(make_opclause(equality, BOOLOID, false, reinterpret_cast<Expr*>(left),
+                                                     reinterpret_cast<Expr*>(right), InvalidOid,
+                                                     exprCollation(left)));
+    });
+    return bound_text(comparison, scope);
 }
 
 std::string join(const std::vector<std::string>& parts, std::string_view separator) {
@@ -247,8 +257,9 @@ std::string netted(const std::vector<Column>& columns, const std::string& weight
     std::vector<std::string> images;
     for (const auto& column : columns) {
         const std::string reference = "u." + column.name;
-        values.push_back(equality_is_image(column) ? reference
-                                                   : "(array_agg(" + reference + "))[1] as " + column.name);
+        values.push_back(equality_is_image(column)
+                             ? reference
+                             : "baton_internal.one_of(" + reference + ") as " + column.name);
         images.push_back(image_text(column, reference));
     }
     values.emplace_back("sum(u.baton_weight)::bigint as baton_weight");

@@ -19,6 +19,8 @@ Node* bound(Node* expression, const std::vector<Alias>& scope, List* sublink_col
 std::string bound_text(Node* expression, const std::vector<Alias>& scope);
 // Both in one.
 std::string expression_text(Node* expression, const std::vector<Alias>& scope);
+// Compares two bound expressions.
+std::string equality_text(Oid equality, Node* left, Node* right, const std::vector<Alias>& scope);
 // The expressions, connected by AND; "true" for none.
 std::string all_of(const std::vector<std::string>& conditions);
 

@@ -99,45 +99,6 @@ std::vector<Key> find_keys(const Query& query) {
     return *keys;
 }
 
-// Compares a value with a column of the touched keys, which is the second of the scope.
-std::string comparison(const Key& key, Node* value, int number, const std::vector<Alias>& scope,
-                       bool null_safe) {
-    Node* const comparison = pg::call([&] {
-        const Oid type = exprType(key.expression);
-        const Oid collation = exprCollation(key.expression);
-        auto* const touched =
-            makeVar(2, static_cast<AttrNumber>(number), type, exprTypmod(key.expression), collation, 0);
-        auto* const equal =
-            make_opclause(key.equality, BOOLOID, false, static_cast<Expr*>(static_cast<void*>(value)),
-                          reinterpret_cast<Expr*>(touched), InvalidOid, collation);
-        if (!null_safe) return reinterpret_cast<Node*>(equal);
-        auto* const different = makeNode(DistinctExpr);
-        memcpy(different, equal, sizeof(OpExpr));
-        NodeSetTag(different, T_DistinctExpr);
-        return reinterpret_cast<Node*>(makeBoolExpr(NOT_EXPR, list_make1(different), -1));
-    });
-    return bound_text(comparison, scope);
-}
-
-// The rows of `from` with a touched key. Comparing with = lets the planner use indexes and hashes; nulls,
-// which are equal to each other only here, are looked for apart, if there are any.
-std::string of_touched_keys(const std::vector<Key>& keys, const std::vector<Node*>& values,
-                            const std::string& select, const Alias& from, const std::string& source,
-                            const Operator& touched) {
-    const std::vector<Alias> scope{{from.name, from.op}, {"k", &touched}};
-    const std::string head = select + " from " + source + " " + from.name + ", " + touched.now + " k where ";
-    if (keys.empty()) return head + "true";
-    std::vector<std::string> equal;
-    std::vector<std::string> same;
-    std::vector<std::string> null;
-    for (std::size_t i = 0; i < keys.size(); ++i) {
-        equal.push_back(comparison(keys[i], values[i], static_cast<int>(i) + 1, scope, false));
-        same.push_back(comparison(keys[i], values[i], static_cast<int>(i) + 1, scope, true));
-        null.push_back("k." + touched.columns[i].name + " is null");
-    }
-    return head + all_of(equal) + "\n union all " + head + "(" + join(null, " or ") + ") and " + all_of(same);
-}
-
 const char* label_of(const Query& query) {
     if (query.limitCount != nullptr || query.limitOffset != nullptr) return "limit";
     if (query.hasWindowFuncs) return "window functions";
@@ -164,7 +125,9 @@ const Operator& touched_keys(Compiler& compiler, Query* query, const Operator& c
     touched.now = Compiler::name("touched", op);
     std::vector<std::string> key_texts;
     std::vector<Node*> key_values;
+    std::vector<Oid> equalities;
     for (const auto& key : keys) {
+        equalities.push_back(key.equality);
         touched.columns.push_back(column_of("k" + std::to_string(key_texts.size() + 1), key.expression));
         key_texts.push_back(expression_text(key.expression, {{"a", &core}}) + " as " +
                             touched.columns.back().name);
@@ -176,8 +139,8 @@ const Operator& touched_keys(Compiler& compiler, Query* query, const Operator& c
 
     const std::string fresh = Compiler::name("fresh", op);
     compiler.script().add_table(
-        fresh, of_touched_keys(keys, key_values, "select " + column_list(core.columns, "a"), {"a", &core},
-                               core.now, touched));
+        fresh, rows_of_touched(touched, key_values, equalities, "select " + column_list(core.columns, "a"),
+                               {"a", &core}, core.now));
     const std::string outputs = column_list(op.columns, "r");
     // Over no rows at all a block may still give one: that is no change.
     const std::string if_touched = keys.empty() ? " where exists (select from " + touched.now + ")" : "";
@@ -195,8 +158,8 @@ const Operator& touched_keys(Compiler& compiler, Query* query, const Operator& c
                                                        exprCollation(key.expression), 0));
             }));
         const std::string table = compiler.stored(op, *target);
-        change += of_touched_keys(keys, stored, "select " + outputs + ", -1::bigint as baton_weight",
-                                  {"r", &op}, table, touched);
+        change += rows_of_touched(touched, stored, equalities,
+                                  "select " + outputs + ", -1::bigint as baton_weight", {"r", &op}, table);
     } else {
         const std::string columns = column_list(core.columns);
         const std::string stale = Compiler::name("stale", op);
