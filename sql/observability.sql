@@ -153,7 +153,8 @@ comment on function baton.consumer_lag(text) is 'lag and health of groups and th
 -- State of one or all outboxes.
 create function baton.outbox_status(name text default null)
 returns table (outbox text, created_at timestamptz, payload_type text, retention interval, row_estimate bigint, last_id bigint, partitions int,
-               oldest timestamptz, newest timestamptz, total_bytes bigint, groups int, dead_letters bigint, storage_status text)
+               oldest timestamptz, newest timestamptz, total_bytes bigint, groups int, dead_letters bigint, storage_status text,
+               claim_check_pending_count bigint)
 language sql
 as $$ select * from baton.describe_outboxes(case when name is not null then baton_internal.resolve_table(name) end) $$;
 comment on function baton.outbox_status(text) is 'state of one or all outboxes';
@@ -161,7 +162,8 @@ comment on function baton.outbox_status(text) is 'state of one or all outboxes';
 -- Describe outboxes.
 create function baton.describe_outboxes(relation regclass)
 returns table (outbox text, created_at timestamptz, payload_type text, retention interval, row_estimate bigint, last_id bigint, partitions int,
-               oldest timestamptz, newest timestamptz, total_bytes bigint, groups int, dead_letters bigint, storage_status text)
+               oldest timestamptz, newest timestamptz, total_bytes bigint, groups int, dead_letters bigint, storage_status text,
+               claim_check_pending_count bigint)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
@@ -189,6 +191,7 @@ begin
         select count(*) into dead_letters from baton_internal.parked p join baton.consumer_groups g using (group_id)
          where g.outbox_id = o.outbox_id and p.state = 'dead';
         storage_status := case when total_bytes > baton.setting('outbox_storage_critical_mb')::bigint * 1048576 then 'critical' else 'ok' end;
+        select count(*) into claim_check_pending_count from baton_internal.claim_checks c where c.outbox_id = o.outbox_id and baton_internal.is_unclaimed(c);
         return next;
     end loop;
 end

@@ -310,6 +310,7 @@ begin
             using errcode = 'dependent_objects_still_exist', detail = 'groups: ' || groups,
                   hint = 'drop them with baton.drop_consumer_group(), or pass cascade => true';
     end if;
+    perform baton_internal.drop_outbox_companions(outbox.outbox_id);
     perform baton_internal.record_action('drop_outbox', relation::text, jsonb_build_object('groups', groups));
     delete from baton.outboxes o where o.outbox_id = outbox.outbox_id;
     foreach part in array apart loop

@@ -21,6 +21,7 @@ create table baton.jobs (
     runs            bigint      not null default 0,
     failures        bigint      not null default 0,
     failed_in_a_row int         not null default 0,
+    work            text,                  -- a view with a column `due`: the job rests until the first of its moments has come
     built_in        boolean     not null default false,  -- comes with baton: a dump leaves it out
     resume          jsonb,                               -- where the next step of a run goes on, null when none is under way
     begun_at        timestamptz,                         -- since when a run or a step of it is under way, or was when its process ended
@@ -81,12 +82,29 @@ end
 $$;
 comment on function baton_internal.attempt_job(baton.jobs) is 'runs a job''s routine; an error is returned, not raised';
 
+-- When there is work for a job: at once, unless a view of its work says later.
+create function baton_internal.work_begins(job baton.jobs)
+returns timestamptz
+language plpgsql stable
+as $$
+declare
+    begins timestamptz := '-infinity';
+begin
+    if job.work is not null and job.resume is null then
+        execute format('select coalesce(min(due), ''infinity'') from %s', job.work::regclass) into begins;
+    end if;
+    return begins;
+end
+$$;
+comment on function baton_internal.work_begins(baton.jobs) is 'when a job has something to do';
+
 -- Whether a job is due. One that ran or began in the future did so by a clock that has been set back since: so was its next time.
 create function baton_internal.is_due(job baton.jobs)
 returns boolean
 language sql volatile
 as $$
-    select job.next_due <= baton_internal.clock() or greatest(job.last_run, job.begun_at) > clock_timestamp() and job.next_due < 'infinity'
+    select (job.next_due <= baton_internal.clock() or greatest(job.last_run, job.begun_at) > clock_timestamp() and job.next_due < 'infinity')
+       and (job.work is null or baton_internal.work_begins(job) <= baton_internal.clock())
 $$;
 comment on function baton_internal.is_due(baton.jobs) is 'whether a job is to be run now';
 
@@ -219,7 +237,10 @@ create function baton_internal.next_job_due()
 returns timestamptz
 language sql stable
 security definer set search_path = pg_catalog, pg_temp
-as $$ select min(case when j.next_due > baton_internal.clock() and baton_internal.is_due(j) then '-infinity' else j.next_due end) from baton.jobs j where j.enabled $$;
+as $$
+    select min(case when j.next_due > baton_internal.clock() and baton_internal.is_due(j) then '-infinity' else greatest(j.next_due, baton_internal.work_begins(j)) end)
+      from baton.jobs j where j.enabled
+$$;
 comment on function baton_internal.next_job_due() is 'when the next job is due';
 
 select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator}',

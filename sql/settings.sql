@@ -16,11 +16,11 @@ comment on table baton.setting_defaults is 'every setting with its default';
 insert into baton.setting_defaults (name, value, kind, description) values
     ('outbox_enabled', 'on', 'boolean', 'publish() accepts events'),
     ('outbox_drain_batch_size', '10000', 'integer', 'rows per cleanup step of an adopted table'),
-    ('outbox_inline_threshold_rows', '10000', 'integer', 'no effect: every event is a row of its own, whatever its size'),
-    ('outbox_claim_check_batch_size', '1000', 'integer', 'no effect, as outbox_inline_threshold_rows'),
+    ('outbox_inline_threshold_rows', '10000', 'integer', 'rows of a stream table''s delta up to which they are in the event itself'),
+    ('outbox_claim_check_batch_size', '1000', 'integer', 'no effect: who reads the rows of a large delta says how many at a time'),
     ('outbox_max_payload_bytes', '1048576', 'integer', 'how large payload and headers of an event may be; the stored value counts, not a session''s'),
     ('outbox_storage_critical_mb', '1024', 'integer', 'an outbox above this size raises outbox_storage_critical'),
-    ('outbox_skip_empty_delta', 'on', 'boolean', 'no effect: what is published is what a transaction inserts'),
+    ('outbox_skip_empty_delta', 'on', 'boolean', 'a refresh of a stream table that changes nothing publishes nothing'),
     ('inbox_enabled', 'on', 'boolean', 'receive() accepts messages'),
     ('inbox_drain_batch_size', '10000', 'integer', 'rows per inbox cleanup step'),
     ('inbox_dlq_alert_max_per_refresh', '10', 'integer', 'dead-letter alerts sent one by one before they are summed up'),
@@ -35,6 +35,8 @@ insert into baton.setting_defaults (name, value, kind, description, stored_only)
     ('consumer_dead_threshold_hours', '24', 'integer', 'a consumer silent for this long is reaped', true),
     ('consumer_stale_offset_threshold_days', '7', 'integer', 'a reaped consumer without a commit for this long is forgotten', true),
     ('consumer_cleanup_enabled', 'on', 'boolean', 'reap dead consumers', true),
+    ('stream_max_failures', '10', 'integer', 'a stream table whose refresh fails so often in a row is left alone, 0 goes on trying', true),
+    ('stream_history_hours', '168', 'integer', 'how long stream_table_history() reaches back', true),
     ('inbox_processed_retention_hours', '72', 'integer', 'how long processed messages are kept', true),
     ('inbox_dlq_retention_hours', '0', 'integer', 'how long dead messages are kept, 0 keeps them', true),
     ('inbox_dedup_retention_hours', '720', 'integer', 'how long a processed message is recognised as a duplicate', true);

@@ -1,6 +1,6 @@
 -- Taking baton out of a database: what it made goes, what it adopted is as before.
 
--- Drop every outbox and inbox that baton made, and end every adoption. Tables with events or messages go only with cascade. Returns the
+-- Drop every outbox, inbox and stream table that baton made, and end every adoption. Tables with events or messages go only with cascade. Returns the
 -- statement that removes the rest. For the owner of baton: adoptions end whoever adopted.
 create function baton.uninstall(cascade boolean default false)
 returns text
@@ -11,18 +11,23 @@ declare
     made text;
     it baton.inboxes;
     outbox baton.outboxes;
+    stream baton.stream_tables;
 begin
     if not pg_has_role(baton_internal.caller(), (select n.nspowner from pg_catalog.pg_namespace n where n.nspname = 'baton'), 'usage') then
         raise exception 'only the owner of baton can take it out of a database' using errcode = 'insufficient_privilege';
     end if;
     select string_agg(m.relation::text, ', ' order by m.relation::text) into made
-      from (select o.relation from baton.outboxes o union select i.relation from baton.inboxes i where i.layout = 'managed') m
+      from (select o.relation from baton.outboxes o union select i.relation from baton.inboxes i where i.layout = 'managed'
+            union select s.relation from baton.stream_tables s) m
       join pg_catalog.pg_class c on c.oid = m.relation;
     if made is not null and not cascade then
-        raise exception 'there are outboxes and inboxes that baton made'
+        raise exception 'there are outboxes, inboxes or stream tables that baton made'
             using errcode = 'dependent_objects_still_exist', detail = 'tables: ' || made,
                   hint = 'drop them one by one, or pass cascade => true: their events and messages are lost then';
     end if;
+    for stream in select s.* from baton.stream_tables s join pg_catalog.pg_class c on c.oid = s.relation order by s.level desc loop
+        perform baton_internal.remove_stream(stream.relation, true);
+    end loop;
     for it in select i.* from baton.inboxes i loop
         perform baton_internal.drop_inbox_objects(it);
         if it.layout = 'managed' and it.relation::text !~ '^[0-9]' then

@@ -35,6 +35,8 @@ begin
         if new.object_kind in ('view', 'index') then
             perform baton_internal.tie_relation(to_regclass(format('%I.%I', new.schema_name, new.object_name)));
         end if;
+    elsif tg_table_name = 'stream_outboxes' then
+        perform baton_internal.tie_relation(new.latest_view), baton_internal.tie_relation(new.delta_rows);
     elsif tg_table_name = 'inboxes' then
         if new.layout = 'managed' then
             perform baton_internal.tie_relation(new.relation);
@@ -51,4 +53,6 @@ create trigger tie after insert on baton.outboxes for each row execute function 
 create trigger tie after insert or update on baton_internal.outbox_archives for each row execute function baton_internal.tie_noted();
 create trigger tie after insert on baton_internal.outbox_partitions for each row execute function baton_internal.tie_noted();
 create trigger tie after insert on baton.inboxes for each row execute function baton_internal.tie_noted();
+create trigger tie after insert on baton.stream_tables for each row execute function baton_internal.tie_noted();
+create trigger tie after insert or update on baton_internal.stream_outboxes for each row execute function baton_internal.tie_noted();
 create trigger tie after insert on baton_internal.inbox_objects for each row execute function baton_internal.tie_noted();

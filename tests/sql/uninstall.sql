@@ -39,6 +39,8 @@ select baton.enable_inbox_ordering('orders_in', 'aggregate_id', 'sequence_num');
 select baton.receive('orders_in', 'o1', 't', '{}', aggregate_id => 'a', sequence_num => 1);
 select baton.adopt_inbox('parcels_in', null, 'msg', 'done', 'tries', 'problem', 'at', 'kind');
 select baton.enable_inbox_priority('parcels_in');
+select baton.create_stream_table('lettercount', 'select count(*) as n from letters'), baton.create_stream_table('above', 'select n from lettercount', null);
+select baton.enable_outbox('lettercount'), baton.enable_outbox('above', format => 'rows');
 
 select form = 'extension' as is_extension from baton.installation \gset
 select 'test_operator_' || current_database() as operator \gset

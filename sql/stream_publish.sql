@@ -1,0 +1,92 @@
+-- What a refresh writes to the outbox of its stream table, in the statement that applies the refresh.
+
+-- Apply a refresh and write its events in the outbox's format.
+create function baton_internal.apply_and_publish(stream baton.stream_tables, link baton_internal.stream_outboxes, statement text, mode text,
+                                                 out inserted bigint, out deleted bigint, out wanted bigint, out sight pg_snapshot, out event_id bigint)
+language plpgsql
+as $$
+declare
+    outbox constant baton.outboxes := (select o from baton.outboxes o where o.outbox_id = link.outbox_id);
+begin
+    perform baton_internal.payload_type_of(outbox.relation);  -- publishing may be switched off: then the refresh waits, too
+    if link.format = 'rows' then
+        execute baton_internal.publish_rows_statement(stream, outbox) into inserted, deleted, wanted, sight, event_id
+          using stream.relation, statement, baton.uuid_v7()::text, mode, stream.relation::text;
+    else
+        execute baton_internal.publish_delta_statement(stream, outbox, link) into inserted, deleted, wanted, sight, event_id
+          using stream.relation, statement, baton.uuid_v7()::text, mode, baton.setting('outbox_inline_threshold_rows')::bigint,
+                baton_internal.max_payload_bytes(outbox.outbox_id), baton.setting('outbox_skip_empty_delta')::boolean, stream.relation::text;
+    end if;
+end
+$$;
+comment on function baton_internal.apply_and_publish(baton.stream_tables, baton_internal.stream_outboxes, text, text) is 'runs the statement of a refresh and publishes what changed';
+
+-- The statement that applies a refresh and writes one event. $1 table, $2 statement, $3 refresh_id, $4 mode, $5 rows and $6 bytes up to which the rows
+-- are in the event itself, $7 whether a refresh without changes writes nothing, $8 the stream table's name.
+create function baton_internal.publish_delta_statement(stream baton.stream_tables, outbox baton.outboxes, link baton_internal.stream_outboxes)
+returns text
+language sql stable
+as $$
+    select format($sql$
+        with r as materialized (
+            select * from baton_internal.run_as_owner($1, $2)
+                as r (op text, data jsonb, inserted bigint, deleted bigint, wanted bigint, sight pg_snapshot)),
+        total as materialized (
+            select count(*) filter (where op = 'I') as inserted, count(*) filter (where op = 'D') as deleted, coalesce(sum(octet_length(data::text) + 2), 0) as bytes
+              from r where op is not null),
+        choice as materialized (
+            select t.*, t.inserted + t.deleted > $5 or t.bytes + 4096 > $6 as claim_check from total t where t.inserted + t.deleted > 0 or not $7),
+        event as (
+            insert into %1$s (event_type, aggregate_type, aggregate_id, payload, headers)
+            select 'stream_table.delta', 'stream_table', $8,
+                   case when c.claim_check
+                        then jsonb_build_object('v', 1, 'claim_check', true, 'inserted_count', c.inserted, 'deleted_count', c.deleted, 'refresh_id', $3)
+                        else jsonb_build_object('v', 1, 'inserted', (select coalesce(jsonb_agg(r.data), '[]') from r where r.op = 'I'),
+                                                'deleted', (select coalesce(jsonb_agg(r.data), '[]') from r where r.op = 'D')) end,
+                   jsonb_build_object('refresh_id', $3, 'refresh_mode', $4, 'inserted_count', c.inserted::text, 'deleted_count', c.deleted::text)
+              from choice c
+            returning id),
+        kept as (
+            insert into %2$s (outbox_id, row_num, op, payload)
+            select e.id, row_number() over (order by r.op), r.op, r.data from event e cross join choice c cross join r where c.claim_check and r.op is not null),
+        noted as (
+            insert into baton_internal.claim_checks (outbox_id, event_id, row_count)
+            select %3$s, e.id, c.inserted + c.deleted from event e cross join choice c where c.claim_check)
+        select r.inserted, r.deleted, r.wanted, r.sight, (select id from event) from r where r.op is null$sql$,
+        outbox.relation, link.delta_rows, outbox.outbox_id)
+$$;
+comment on function baton_internal.publish_delta_statement(baton.stream_tables, baton.outboxes, baton_internal.stream_outboxes) is 'statement that applies a refresh and publishes its delta';
+
+-- The same with an event per row. Rows that go and come under one key are one event; without a key the whole row is one, and each copy of it an event.
+create function baton_internal.publish_rows_statement(stream baton.stream_tables, outbox baton.outboxes)
+returns text
+language sql stable
+as $$
+    select format($sql$
+        with r as materialized (
+            select * from baton_internal.run_as_owner($1, $2)
+                as r (op text, data jsonb, inserted bigint, deleted bigint, wanted bigint, sight pg_snapshot)),
+        keyed as (
+            select r.op, r.data, k.key, row_number() over (partition by r.op, k.key) as copy
+              from r cross join lateral (select %2$s as key) k where r.op is not null),
+        changes as (
+            select coalesce(i.key, d.key) as key, d.data as before, i.data as after
+              from (select * from keyed where op = 'I') i full join (select * from keyed where op = 'D') d on i.key = d.key and i.copy = d.copy),
+        named as (
+            select c.*, case when octet_length(n.name) > 2000 then md5(n.name) else n.name end as name
+              from changes c cross join lateral (select %3$s as name) n),
+        written as (
+            insert into %1$s (event_type, aggregate_type, aggregate_id, partition_key, payload, headers)
+            select case when c.after is null then 'stream_table.delete' else 'stream_table.upsert' end, $5, c.name, c.name,
+                   case when c.after is not null then jsonb_build_object('v', 1, 'op', 'upsert', 'key', c.key, 'before', c.before, 'after', c.after) end,
+                   jsonb_build_object('refresh_id', $3, 'refresh_mode', $4, 'op', case when c.after is null then 'delete' else 'upsert' end)
+              from named c order by c.after is not null, c.name
+            returning id)
+        select r.inserted, r.deleted, r.wanted, r.sight, (select max(id) from written) from r where r.op is null$sql$,
+        outbox.relation,
+        case when key = '{}' then 'r.data'
+             else format('jsonb_build_object(%s)', (select string_agg(format('%1$L, r.data -> %1$L', k), ', ') from unnest(key) k)) end,
+        case when cardinality(key) = 1 then format('coalesce(c.key ->> %L, ''null'')', key[1]) else 'c.key::text' end)
+      from baton_internal.stream_key(stream.relation) key
+$$;
+comment on function baton_internal.publish_rows_statement(baton.stream_tables, baton.outboxes) is 'statement that applies a refresh and publishes an event per row';

@@ -1,0 +1,181 @@
+-- Refreshing a stream table. The row of the catalog is locked first and the snapshot taken then, so that of two refreshes at once the second
+-- sees what the first did. Everything is one transaction: the table, its outbox and what is noted are changed together, or not at all.
+
+-- Run the statement of a refresh as the owner of the stream table, and write what changed to its outbox.
+create function baton_internal.apply_refresh(stream baton.stream_tables, statement text, mode text,
+                                             out inserted bigint, out deleted bigint, out wanted bigint, out sight pg_snapshot, out event_id bigint)
+language plpgsql
+as $$
+declare
+    link baton_internal.stream_outboxes;
+begin
+    select o.* into link from baton_internal.stream_outboxes o where o.stream_id = stream.stream_id;
+    if found then
+        select o.* into inserted, deleted, wanted, sight, event_id from baton_internal.apply_and_publish(stream, link, statement, mode) o;
+    else
+        select r.inserted, r.deleted, r.wanted, r.sight into inserted, deleted, wanted, sight
+          from baton_internal.run_as_owner(stream.relation, statement)
+               as r (op text, data jsonb, inserted bigint, deleted bigint, wanted bigint, sight pg_snapshot);
+    end if;
+end
+$$;
+comment on function baton_internal.apply_refresh(baton.stream_tables, text, text) is 'runs the statement of a refresh and writes the outbox';
+
+-- The query of a stream table as it is to be run now.
+create function baton_internal.stream_query(stream baton.stream_tables)
+returns text
+language plpgsql stable
+as $$
+declare
+    present constant text := baton_internal.view_query(stream.query_view);
+begin
+    if present is null then
+        raise exception 'what the query of stream table % reads was dropped', stream.relation
+            using errcode = 'object_not_in_prerequisite_state', detail = left(stream.query, 1000),
+                  hint = 'make it again and call baton.repair_stream_table(), give another query to baton.alter_stream_table(), or drop the stream table';
+    end if;
+    return present;
+end
+$$;
+comment on function baton_internal.stream_query(baton.stream_tables) is 'query of a stream table with every name qualified';
+
+-- Take in what the query is called now, where something that it reads was renamed.
+create function baton_internal.follow_renames(stream baton.stream_tables)
+returns baton.stream_tables
+language plpgsql
+as $$
+declare
+    present constant text := baton_internal.stream_query(stream);
+begin
+    if present <> stream.qualified then
+        update baton.stream_tables s set qualified = present where s.stream_id = stream.stream_id returning s.* into stream;
+        perform baton_internal.choose_stream_mode(stream);
+        select s.* into stream from baton.stream_tables s where s.stream_id = stream.stream_id;
+    end if;
+    return stream;
+end
+$$;
+comment on function baton_internal.follow_renames(baton.stream_tables) is 'a stream table whose query has the present names of what it reads';
+
+-- Lock a stream table's row and open the table for this transaction. Waits for whoever refreshes or changes it.
+create function baton_internal.open_stream(relation regclass)
+returns baton.stream_tables
+language plpgsql
+as $$
+declare
+    stream baton.stream_tables;
+begin
+    update baton.stream_tables s set writer = pg_current_xact_id() where s.relation = open_stream.relation returning s.* into stream;
+    if not found then
+        stream := baton_internal.find_stream(relation);
+    end if;
+    return stream;
+end
+$$;
+comment on function baton_internal.open_stream(regclass) is 'locks a stream table and lets this transaction write to it';
+
+-- Refresh a stream table, in the parameters of its maker's session. `full` recomputes whatever the mode.
+create function baton_internal.refresh_stream(relation regclass, recompute boolean default false,
+                                              out mode text, out inserted bigint, out deleted bigint, out milliseconds numeric)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO' set intervalstyle = 'postgres'
+as $$
+declare
+    asked_at constant timestamptz := clock_timestamp();
+    wrote_before constant boolean := pg_current_xact_id_if_assigned() is not null;
+    stream baton.stream_tables := baton_internal.open_stream(relation);
+    begun constant timestamptz := clock_timestamp();
+    outcome record;
+begin
+    if stream.begun_at > asked_at and not (wrote_before or recompute) then  -- somebody else began after this call, and has seen all of it
+        update baton.stream_tables s set writer = null where s.stream_id = stream.stream_id;
+        select 'NONE', 0, 0, 0 into mode, inserted, deleted, milliseconds;
+        return;
+    end if;
+    perform set_config(p.key, p.value, true) from jsonb_each_text(stream.parameters) p;
+    stream := baton_internal.follow_renames(stream);
+    outcome := baton_internal.compute_refresh(stream, recompute);
+    mode := outcome.mode;
+    inserted := outcome.inserted;
+    deleted := outcome.deleted;
+    milliseconds := round(extract(epoch from clock_timestamp() - begun)::numeric * 1000, 3);
+    update baton.stream_tables s
+       set writer = null, frontier = outcome.sight, frontier_xid = pg_current_xact_id(), frontier_step = outcome.step,
+           system_identifier = baton_internal.system_identifier(), relation_id = stream.relation::oid, source_state = outcome.source_state,
+           begun_at = begun, refreshed_at = clock_timestamp(), last_mode = outcome.mode, last_inserted = outcome.inserted, last_deleted = outcome.deleted,
+           refreshes = s.refreshes + 1, failed_in_a_row = 0, last_error = null, stopped_at = null,
+           next_due = baton_internal.next_refresh(s.schedule, baton_internal.clock())
+     where s.stream_id = stream.stream_id;
+    if inserted > 0 or deleted > 0 or stream.frontier is null or outcome.event_id is not null then
+        insert into baton_internal.stream_refreshes (stream_id, begun_at, milliseconds, mode, inserted, deleted, event_id)
+        values (stream.stream_id, begun, refresh_stream.milliseconds, outcome.mode, outcome.inserted, outcome.deleted, outcome.event_id);
+    end if;
+end
+$$;
+comment on function baton_internal.refresh_stream(regclass, boolean) is 'brings a stream table up to date';
+
+-- Bring a stream table up to date now. Says how, how many rows came and went, and how long it took; mode NONE: somebody else has just done it.
+create function baton.refresh_stream_table(name text, out mode text, out inserted bigint, out deleted bigint, out milliseconds numeric)
+language sql
+as $$ select r.* from baton_internal.refresh_stream(baton_internal.resolve_stream(name)) r $$;
+comment on function baton.refresh_stream_table(text) is 'brings a stream table up to date';
+
+-- Mend a stream table: guard, rights and mode are made anew, failures are forgotten, and everything is computed again. Its outbox gets the difference.
+create function baton.repair_stream_table(name text, out mode text, out inserted bigint, out deleted bigint, out milliseconds numeric)
+language plpgsql
+as $$
+declare
+    relation constant regclass := baton_internal.resolve_stream(name);
+begin
+    perform baton_internal.renew_query_view(relation);
+    perform baton_internal.mend_stream(relation);
+    select r.* into mode, inserted, deleted, milliseconds from baton_internal.refresh_stream(relation, true) r;
+end
+$$;
+comment on function baton.repair_stream_table(text) is 'makes a stream table whole again after failures, hand-made damage or a restore';
+
+-- Make anew what belongs to a stream table.
+create function baton_internal.mend_stream(relation regclass)
+returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    stream baton.stream_tables := baton_internal.find_stream(relation);
+begin
+    perform baton_internal.check_table_owner(relation, 'repair it');
+    update baton.stream_tables s set failed_in_a_row = 0, last_error = null, stopped_at = null where s.stream_id = stream.stream_id;
+    perform baton_internal.guard_stream(stream), baton_internal.equip_stream_owner(stream);
+    if baton_internal.view_query(stream.query_view) is not null then
+        perform baton_internal.note_stream_sources(stream.stream_id, stream.query_view);
+        perform baton_internal.choose_stream_mode(stream);
+    end if;
+    perform baton_internal.record_action('repair_stream_table', relation::text);
+end
+$$;
+comment on function baton_internal.mend_stream(regclass) is 'makes guard, rights, sources and mode of a stream table anew';
+
+-- Compare a stream table with what its query gives now, in one snapshot. Rows that changed since the last refresh count, too.
+create function baton.verify_stream_table(name text, out missing bigint, out surplus bigint)
+language sql
+as $$ select v.* from baton_internal.verify_stream(baton_internal.resolve_stream(name)) v $$;
+comment on function baton.verify_stream_table(text) is 'how many rows a stream table lacks and has too many, compared with its query';
+
+-- Count how a stream table differs from its query.
+create function baton_internal.verify_stream(relation regclass, out missing bigint, out surplus bigint)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO' set intervalstyle = 'postgres'
+as $$
+declare
+    stream constant baton.stream_tables := baton_internal.find_stream(relation);
+begin
+    perform set_config(p.key, p.value, true) from jsonb_each_text(stream.parameters) p;
+    select r.missing, r.surplus into missing, surplus
+      from baton_internal.run_as_owner(relation, baton_internal.verify_statement(relation, baton_internal.stream_query(stream)))
+           as r (missing bigint, surplus bigint);
+end
+$$;
+comment on function baton_internal.verify_stream(regclass) is 'counts missing and surplus rows of a stream table';
+
+select baton_internal.declare_privileges('execute', '{baton_operator}',
+    '{refresh_stream_table,refresh_stream,repair_stream_table,mend_stream,verify_stream_table,verify_stream}');
