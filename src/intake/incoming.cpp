@@ -10,6 +10,7 @@
 #include "event/envelope.hpp"
 #include "event/json.hpp"
 #include "event/trace.hpp"
+#include "intake/message_ids.hpp"
 #include "wire/encoding.hpp"
 
 namespace baton::intake {
@@ -20,53 +21,6 @@ namespace {
 struct Malformed {
     std::string why;
 };
-
-// An index takes no longer ones.
-constexpr std::size_t longest_id = 512;
-
-// True for UUIDs and ULIDs, which nobody else makes a second time.
-bool is_unique_by_itself(std::string_view id) {
-    const auto all = [](std::string_view text, std::string_view allowed) {
-        return text.find_first_not_of(allowed) == std::string_view::npos;
-    };
-    if (id.size() == 26) return all(id, "0123456789ABCDEFGHJKMNPQRSTVWXYZabcdefghjkmnpqrstvwxyz");
-    return (id.size() == 36 && all(id, "0123456789abcdefABCDEF-")) ||
-           (id.size() == 32 && all(id, "0123456789abcdefABCDEF"));
-}
-
-bool is_uuid(std::string_view id) {
-    return id.size() == 36 && is_unique_by_itself(id) && id[8] == '-' && id[13] == '-' && id[18] == '-' &&
-           id[23] == '-' && std::count(id.begin(), id.end(), '-') == 4;
-}
-
-// Make a UUID of a digest (version 8: of one's own making).
-std::string uuid_of(std::string_view id) {
-    std::string bytes = wire::sha256(id).substr(0, 16);
-    bytes[6] = static_cast<char>((bytes[6] & 0x0F) | 0x80);
-    bytes[8] = static_cast<char>((bytes[8] & 0x3F) | 0x80);
-    std::string text;
-    append_uuid(text, bytes);
-    return text;
-}
-
-// Digest a message that has neither id nor place. What brokers add when they deliver again stays out.
-std::string digest_of(const Incoming& message) {
-    std::string all;
-    const auto add = [&all](std::string_view part) {
-        all.append(std::to_string(part.size())).append(":").append(part);
-    };
-    add(message.topic);
-    add(message.content_type);
-    add(message.key.value_or(""));
-    add(message.time ? std::to_string(message.time->time_since_epoch().count()) : "");
-    for (const auto& header : message.headers) {
-        if (header.name.starts_with("x-")) continue;
-        add(header.name);
-        add(header.value);
-    }
-    add(message.body.value_or(""));
-    return "sha256:" + to_hex(wire::sha256(all));
-}
 
 // Find a member's value as it is written; the last one where a name is there twice, as in jsonb.
 Field member(std::string_view object, std::string_view name) {

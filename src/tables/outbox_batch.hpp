@@ -6,31 +6,9 @@
 
 #include "postgres/result.hpp"
 #include "relay/io.hpp"
+#include "tables/outbox_window.hpp"
 
 namespace baton::tables {
-
-// A floor (sql/floors.sql): what is known of the ids that are to come. It bounds the search for the next
-// window.
-struct Floor {
-    std::optional<std::int64_t> id;
-    std::optional<std::string> xid;
-};
-
-// A window of a group (sql/window.sql), as the relay needs it for reading and for writing its position.
-struct Window {
-    std::string literal;  // the whole row, to be handed back as it is
-    std::string era;
-    std::string seen;
-    std::string sight;
-    std::string late;
-    std::int64_t number = 0;
-    std::optional<std::int64_t> first_id;
-    std::optional<std::int64_t> last_id;
-    std::int64_t start_id = 1;
-    std::int64_t late_id = 0;  // of the position behind it
-
-    bool has_late() const { return late != "{}"; }
-};
 
 struct OutboxBatch : relay::Batch {
     // Read the columns of baton_internal.window_columns(), or of a parked_statement() when `parked`.

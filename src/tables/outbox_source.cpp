@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "tables/lease.hpp"
+#include "tables/outbox_aside.hpp"
+#include "tables/outbox_window.hpp"
 
 namespace baton::tables {
 
@@ -29,39 +31,6 @@ constexpr int many = 500;
 
 constexpr auto everything = std::numeric_limits<std::int64_t>::max();
 constexpr const char* nothing_seen = "3:3:";
-
-constexpr const char* window_columns =
-    "(w.x)::text, (w.x).era, (w.x).seen, (w.x).sight, (w.x).late, (w.x).window_number, (w.x).first_id, "
-    "(w.x).last_id, (w.x).start_id, (w.x).late_id";
-constexpr int window_width = 10;
-
-// So many ids behind what was read, a floor is worth being taken anew; over the second it is of no use.
-constexpr std::int64_t floor_is_old_after = 256;
-constexpr int floor_is_old_after_empty_reads = 8;
-constexpr std::int64_t floor_is_useless_after = 10'000;
-
-// Read window_columns; null when no window is there.
-std::shared_ptr<const Window> read_window_row(const Result& row, int first) {
-    if (row.is_null(0, first + 1)) return nullptr;
-    auto window = std::make_shared<Window>();
-    window->literal = row.text(0, first);
-    window->era = row.text(0, first + 1);
-    window->seen = row.text(0, first + 2);
-    window->sight = row.text(0, first + 3);
-    window->late = row.text(0, first + 4);
-    window->number = row.number(0, first + 5);
-    if (!row.is_null(0, first + 6)) window->first_id = row.number(0, first + 6);
-    if (!row.is_null(0, first + 7)) window->last_id = row.number(0, first + 7);
-    window->start_id = row.number(0, first + 8);
-    window->late_id = row.number(0, first + 9);
-    return window;
-}
-
-// A statement whose first column is a window, spread out into window_columns.
-std::string windows_of(const std::string& statement) {
-    return "select " + std::string(window_columns) + ", o.flushed, o.unsure from (" + statement +
-           ") o cross join lateral (select o.opened as x) w";
-}
 
 std::string seconds(milliseconds time) {
     return std::to_string(static_cast<double>(time.count()) / 1000) + " s";
@@ -120,7 +89,7 @@ OutboxSource::OutboxSource(const OutboxOptions& options, PatiencePtr patience, C
     era_ = text("era");
     seen_ = text("seen");
     if (!taken.is_null(0, taken.column("fresh_id")))
-        floor_ = {std::stoll(text("fresh_id")), text("fresh_xid")};
+        floor_.take(std::stoll(text("fresh_id")), text("fresh_xid"));
     late_id_ = std::stoll(text("late_id"));
     window_number_ = std::stoll(text("window_number"));
     after_id_ = std::stoll(text("after_id"));
@@ -210,31 +179,20 @@ void OutboxSource::ask() {
 // Where the next window begins, as the statements that open one want it.
 Params OutboxSource::position() const {
     Params place{group_id_, window_number_ + 1, era_, seen_};
-    if (floor_.id && after_id_ - *floor_.id <= floor_is_useless_after) {
-        place.push_back(*floor_.id);
-        place.push_back(*floor_.xid);
-    } else {
-        place.insert(place.end(), 2, std::nullopt);
-    }
+    floor_.add_to(place, after_id_);
     place.push_back(late_id_);
     return place;
 }
 
-// Take a floor for the windows to come, when the one at hand is far behind what was read. A tenant's group
-// that finds nothing of its own cannot tell how far others have come.
+// Take a floor for the windows to come, when the one at hand is far behind what was read.
 void OutboxSource::take_floor(bool found_events) {
-    empty_reads_ = found_events ? 0 : empty_reads_ + 1;
-    const bool is_old = after_id_ - floor_.id.value_or(-floor_is_old_after) >= floor_is_old_after ||
-                        empty_reads_ >= floor_is_old_after_empty_reads;
-    if (taking_floor_ || !is_old) return;
-    taking_floor_ = true;
-    empty_reads_ = 0;
+    if (!floor_.wants_another(after_id_, found_events)) return;
+    floor_.asked();
     pipe_.send("select * from baton_internal.note_group_floor($1, $2, $3, $4)",
-               {group_id_, epoch_, window_->sight, pooled_},
-               [this, era = era_](const Result& answer) {
-                   taking_floor_ = false;
+               {group_id_, epoch_, window_->sight, pooled_}, [this, era = era_](const Result& answer) {
+                   floor_.answered();
                    if (era == era_ && !answer.is_null(0, 0))
-                       floor_ = {answer.number(0, 0), answer.text(0, 1)};
+                       floor_.take(answer.number(0, 0), answer.text(0, 1));
                });
     pipe_.sync();
 }
@@ -333,7 +291,7 @@ void OutboxSource::take_rows(Result answer, bool late, int limit) {
     adapt_limit(*batch, limit);
     take_floor(rows > 0);
     if (batch->window_done) {
-        if (era_ != window_->era) floor_ = {};
+        if (era_ != window_->era) floor_.forget();
         era_ = window_->era;
         seen_ = window_->sight;
         late_id_ = window_->late_id;
@@ -416,27 +374,8 @@ std::shared_ptr<OutboxBatch> OutboxSource::finish(std::shared_ptr<OutboxBatch> b
 }
 
 void OutboxSource::set_aside(OutboxBatch& batch) {
-    std::vector<long long> ids;
-    std::vector<std::string> keys;
-    std::string due = "{";
-    for (std::size_t i = 0; i < batch.events.size(); ++i) {
-        ids.push_back(batch.events[i].id);
-        keys.emplace_back(batch.events[i].key());
-        if (i > 0) due += ',';
-        const auto when = batch.has_due ? batch.due[i] : std::nullopt;
-        due += when ? std::to_string(when->time_since_epoch().count()) : "NULL";
-    }
-    const auto answer = pipe_.call(
-        "select unnest(baton_internal.set_aside($1, $2, $3, array(select nullif(k, '') from "
-        "unnest($4::text[]) with "
-        "ordinality u (k, n) order by n), "
-        "array(select timestamptz 'epoch' + t * interval '1 microsecond' from unnest($5::bigint[]) with "
-        "ordinality u (t, n) order by n)))",
-        {group_id_, epoch_, postgres::array_literal(ids), postgres::array_literal(keys), due + "}"});
-    if (answer.empty()) return;
-    std::vector<std::int64_t> aside;
-    for (int row = 0; row < answer.rows(); ++row) aside.push_back(answer.number<std::int64_t>(row, 0));
-    std::sort(aside.begin(), aside.end());
+    const auto aside = set_aside_what_cannot_go(pipe_, group_id_, epoch_, batch);
+    if (aside.empty()) return;
     batch.leave_out(aside);
     renew();  // learns when they are due
 }

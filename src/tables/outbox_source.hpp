@@ -12,6 +12,7 @@
 #include "postgres/pipe.hpp"
 #include "relay/io.hpp"
 #include "tables/outbox_batch.hpp"
+#include "tables/outbox_floor.hpp"
 #include "tables/outbox_positions.hpp"
 #include "tables/table_feed.hpp"
 
@@ -88,9 +89,7 @@ class OutboxSource final : public TableFeed {
 
     // where reading stands
     std::string era_, seen_;
-    Floor floor_;
-    bool taking_floor_ = false;
-    int empty_reads_ = 0;
+    OutboxFloor floor_;
     std::int64_t late_id_ = 0;
     WindowPtr window_;
     bool held_back_ = false;  // the window's commits may not be where they must be before its events leave

@@ -1,15 +1,13 @@
 #include "brokers/kafka/sink.hpp"
 
-#include <librdkafka/rdkafka.h>
-
 #include <array>
 #include <bit>
 #include <chrono>
-#include <map>
 #include <set>
 #include <unordered_map>
 
 #include "brokers/kafka/batches.hpp"
+#include "brokers/kafka/client.hpp"
 #include "brokers/kafka/openings.hpp"
 #include "brokers/lease_is_over.hpp"
 #include "event/headers.hpp"
@@ -23,7 +21,7 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 // Delivery rests on these: users cannot change them.
-constexpr std::array<std::pair<const char*, const char*>, 8> fixed{{
+constexpr std::array<KafkaProperty, 8> fixed{{
     {"enable.idempotence", "true"},
     {"acks", "all"},
     {"request.required.acks", "all"},
@@ -36,7 +34,7 @@ constexpr std::array<std::pair<const char*, const char*>, 8> fixed{{
 
 // Better for a relay than the library's own; users may change them. The pipeline bounds what is in flight, so
 // the library's limits only have to be out of the way.
-constexpr std::array<std::pair<const char*, const char*>, 9> defaults{{
+constexpr std::array<KafkaProperty, 9> defaults{{
     {"batch.size", "1000000"},
     {"client.id", "baton"},
     {"linger.ms", "0"},
@@ -49,22 +47,12 @@ constexpr std::array<std::pair<const char*, const char*>, 9> defaults{{
 }};
 
 struct Options {
-    std::map<std::string, std::string> properties;
+    KafkaProperties properties;
     std::string topic;  // when it is the same for every event
     milliseconds connect_timeout{};
     std::size_t max_message_bytes = 0;
     std::size_t batch_bytes = 0;
 };
-
-using Conf = std::unique_ptr<rd_kafka_conf_t, decltype(&rd_kafka_conf_destroy)>;
-
-// Set one property; returns the library's complaint, or nothing.
-std::string set_property(rd_kafka_conf_t* conf, const std::string& name, const std::string& value) {
-    std::array<char, 512> error{};
-    if (rd_kafka_conf_set(conf, name.c_str(), value.c_str(), error.data(), error.size()) == RD_KAFKA_CONF_OK)
-        return {};
-    return error.data();
-}
 
 // Whose fault an error is.
 Verdict verdict_on(rd_kafka_resp_err_t error) {
@@ -139,21 +127,14 @@ class KafkaSink final : public relay::Sink {
 };
 
 void KafkaSink::open() {
-    Conf conf(rd_kafka_conf_new(), &rd_kafka_conf_destroy);
-    for (const auto& [name, value] : options_.properties)
-        if (const auto complaint = set_property(conf.get(), name, value); !complaint.empty())
-            throw Error(complaint);
+    KafkaConf conf = make_kafka_conf(options_.properties);
     batches_.begin();
-    set_property(conf.get(), "batch.size", std::to_string(batches_.bytes()));
-    if (batches_.alone()) set_property(conf.get(), "batch.num.messages", "1");
+    set_kafka_property(conf.get(), "batch.size", std::to_string(batches_.bytes()));
+    if (batches_.alone()) set_kafka_property(conf.get(), "batch.num.messages", "1");
     rd_kafka_conf_set_opaque(conf.get(), this);
     rd_kafka_conf_set_dr_msg_cb(conf.get(), &KafkaSink::on_delivery);
     rd_kafka_conf_set_error_cb(conf.get(), &KafkaSink::on_error);
-    rd_kafka_conf_set_log_cb(conf.get(), [](const rd_kafka_t*, int, const char*, const char*) {});
-    std::array<char, 512> error{};
-    producer_ = rd_kafka_new(RD_KAFKA_PRODUCER, conf.get(), error.data(), error.size());
-    if (producer_ == nullptr) throw Error("cannot make a kafka producer: " + std::string(error.data()));
-    [[maybe_unused]] const auto* owned_by_producer = conf.release();
+    producer_ = make_kafka_handle(RD_KAFKA_PRODUCER, std::move(conf));
 }
 
 // End without waiting for brokers; what was in flight is nobody's any more.
@@ -380,22 +361,7 @@ void KafkaSink::check() {
 
 std::unique_ptr<relay::Sink> make_kafka_sink(const relay::Settings& settings) {
     Options options;
-    const Conf trial(rd_kafka_conf_new(), &rd_kafka_conf_destroy);
-    for (const auto& [name, value] : defaults) options.properties[name] = value;
-    for (const auto& [name, value] : settings.table("properties")) {
-        for (const auto& [ours, needed] : fixed)
-            if (name == ours && value != needed)
-                settings.refuse("properties." + name, "cannot be set",
-                                "baton needs it to be " + std::string(needed));
-        const auto complaint = set_property(trial.get(), name, value);
-        if (!complaint.empty())
-            settings.refuse("properties." + name, "is refused by librdkafka: " + complaint);
-        options.properties[name] = value;
-    }
-    for (const auto& [name, value] : fixed) options.properties[name] = value;
-    if (settings.has("brokers")) options.properties["bootstrap.servers"] = settings.text("brokers");
-    if (!options.properties.contains("bootstrap.servers"))
-        options.properties["bootstrap.servers"] = settings.text("brokers");
+    options.properties = read_kafka_properties(settings, defaults, fixed);
     const std::string topic = settings.text("topic", "");
     if (topic.find_first_of("{,") == std::string::npos) options.topic = topic;
     options.connect_timeout = settings.duration("connect_timeout", std::chrono::seconds(10));

@@ -1,12 +1,11 @@
 #include "brokers/kafka/source.hpp"
 
-#include <librdkafka/rdkafka.h>
-
 #include <algorithm>
 #include <array>
-#include <map>
 
+#include "brokers/kafka/client.hpp"
 #include "brokers/kafka/form.hpp"
+#include "brokers/kafka/offsets.hpp"
 #include "intake/broker_feed.hpp"
 
 namespace baton::brokers {
@@ -17,7 +16,7 @@ using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 
 // Delivery rests on these: users cannot change them.
-constexpr std::array<std::pair<const char*, const char*>, 4> fixed{{
+constexpr std::array<KafkaProperty, 4> fixed{{
     {"enable.auto.commit", "false"},
     {"enable.auto.offset.store", "false"},
     {"enable.partition.eof", "false"},
@@ -26,7 +25,7 @@ constexpr std::array<std::pair<const char*, const char*>, 4> fixed{{
 }};
 
 // Better for a relay than the library's own; users may change them.
-constexpr std::array<std::pair<const char*, const char*>, 6> defaults{{
+constexpr std::array<KafkaProperty, 6> defaults{{
     {"client.id", "baton"},
     {"fetch.wait.max.ms", "100"},
     {"partition.assignment.strategy", "range,roundrobin"},
@@ -36,28 +35,12 @@ constexpr std::array<std::pair<const char*, const char*>, 6> defaults{{
 }};
 
 struct Options {
-    std::map<std::string, std::string> properties;
+    KafkaProperties properties;
     std::vector<std::string> topics;
     bool from_end = false;
     milliseconds connect_timeout{};
     intake::BrokerFeed::Pace pace;
 };
-
-using Conf = std::unique_ptr<rd_kafka_conf_t, decltype(&rd_kafka_conf_destroy)>;
-using PartitionList =
-    std::unique_ptr<rd_kafka_topic_partition_list_t, decltype(&rd_kafka_topic_partition_list_destroy)>;
-
-PartitionList make_list() {
-    return {rd_kafka_topic_partition_list_new(8), &rd_kafka_topic_partition_list_destroy};
-}
-
-// Set one property; returns the library's complaint, or nothing.
-std::string set_property(rd_kafka_conf_t* conf, const std::string& name, const std::string& value) {
-    std::array<char, 512> error{};
-    if (rd_kafka_conf_set(conf, name.c_str(), value.c_str(), error.data(), error.size()) == RD_KAFKA_CONF_OK)
-        return {};
-    return error.data();
-}
 
 // The library's consumer. Messages must not outlive it, so every batch holds it too.
 struct Consumer {
@@ -76,29 +59,15 @@ struct Consumer {
     }
 };
 
-// Where a message came from, and in which of our ownerships of that partition.
-struct Origin {
-    std::uint64_t ownership;
-    std::int64_t offset;
-};
-
 struct KafkaBatch final : intake::BrokerBatch {
     std::shared_ptr<Consumer> consumer;
     std::vector<rd_kafka_message_t*> messages;
-    std::vector<Origin> origins;
+    std::vector<KafkaOffsets::Origin> origins;
 
     ~KafkaBatch() override {
         events.clear();
         for (auto* message : messages) rd_kafka_message_destroy(message);
     }
-};
-
-using Partition = std::pair<std::string, std::int32_t>;
-
-struct Owned {
-    std::uint64_t ownership = 0;
-    std::int64_t settled = RD_KAFKA_OFFSET_INVALID;    // the offset behind the last settled message
-    std::int64_t committed = RD_KAFKA_OFFSET_INVALID;  // ... of which the broker knows
 };
 
 class KafkaFeed final : public intake::BrokerFeed {
@@ -126,9 +95,7 @@ class KafkaFeed final : public intake::BrokerFeed {
     void lose(const rd_kafka_topic_partition_list_t* partitions);
     void begin_commit();
     void finish_commit(milliseconds patience);
-    bool all_committed() const;
     void close_consumer();
-    Owned* owned(const rd_kafka_message_t& message);
 
     static void on_rebalance(rd_kafka_t*, rd_kafka_resp_err_t what,
                              rd_kafka_topic_partition_list_t* partitions, void* self);
@@ -137,8 +104,7 @@ class KafkaFeed final : public intake::BrokerFeed {
     const Options& options_;
     const intake::Decoder& decoder_;
     std::shared_ptr<Consumer> consumer_ = std::make_shared<Consumer>();
-    std::map<Partition, Owned> owned_;
-    std::uint64_t ownerships_ = 0;
+    KafkaOffsets offsets_;
     std::vector<rd_kafka_message_t*> held_;  // came while nothing may be read
     std::optional<Clock::time_point> pressed_since_;
     bool paused_ = false;
@@ -148,35 +114,18 @@ class KafkaFeed final : public intake::BrokerFeed {
     std::string failure_;  // found in a callback, thrown outside of it
 };
 
-Conf make_conf(const Options& options) {
-    Conf conf(rd_kafka_conf_new(), &rd_kafka_conf_destroy);
-    for (const auto& [name, value] : options.properties)
-        if (const auto complaint = set_property(conf.get(), name, value); !complaint.empty())
-            throw Error(complaint);
-    rd_kafka_conf_set_log_cb(conf.get(), [](const rd_kafka_t*, int, const char*, const char*) {});
-    return conf;
-}
-
-rd_kafka_t* make_handle(Conf conf) {
-    std::array<char, 512> error{};
-    rd_kafka_t* handle = rd_kafka_new(RD_KAFKA_CONSUMER, conf.get(), error.data(), error.size());
-    if (handle == nullptr) throw Error("cannot make a kafka consumer: " + std::string(error.data()));
-    [[maybe_unused]] const auto* owned_by_handle = conf.release();
-    return handle;
-}
-
 KafkaFeed::KafkaFeed(const Options& options, const intake::Decoder& decoder)
     : intake::BrokerFeed(options.pace), options_(options), decoder_(decoder) {
-    Conf conf = make_conf(options);
+    KafkaConf conf = make_kafka_conf(options.properties);
     rd_kafka_conf_set_opaque(conf.get(), this);
     rd_kafka_conf_set_rebalance_cb(conf.get(), &KafkaFeed::on_rebalance);
     rd_kafka_conf_set_error_cb(conf.get(), &KafkaFeed::on_error);
-    rd_kafka_t* handle = make_handle(std::move(conf));
+    rd_kafka_t* handle = make_kafka_handle(RD_KAFKA_CONSUMER, std::move(conf));
     rd_kafka_poll_set_consumer(handle);
     consumer_->messages = rd_kafka_queue_get_consumer(handle);
     consumer_->commits = rd_kafka_queue_new(handle);
     consumer_->handle = handle;
-    const auto topics = make_list();
+    const auto topics = make_kafka_partitions();
     for (const auto& topic : options.topics)
         rd_kafka_topic_partition_list_add(topics.get(), topic.c_str(), RD_KAFKA_PARTITION_UA);
     const auto error = rd_kafka_subscribe(handle, topics.get());
@@ -242,7 +191,7 @@ void KafkaFeed::rebalance(rd_kafka_resp_err_t what, rd_kafka_topic_partition_lis
         else
             rd_kafka_assign(handle, nullptr);
     } else {
-        owned_.clear();
+        offsets_.lose_all();
         rd_kafka_assign(handle, nullptr);
         failure_ = rd_kafka_err2str(what);
     }
@@ -252,8 +201,7 @@ void KafkaFeed::rebalance(rd_kafka_resp_err_t what, rd_kafka_topic_partition_lis
 }
 
 void KafkaFeed::gain(rd_kafka_topic_partition_list_t* partitions) {
-    for (int i = 0; i < partitions->cnt; ++i)
-        owned_[{partitions->elems[i].topic, partitions->elems[i].partition}] = {.ownership = ++ownerships_};
+    offsets_.gain(*partitions);
     if (!options_.from_end) return;
     // Only a group that has no offset begins at the end.
     const auto error = rd_kafka_committed(consumer_->handle, partitions, 10'000);
@@ -271,27 +219,17 @@ void KafkaFeed::lose(const rd_kafka_topic_partition_list_t* partitions) {
     if (rd_kafka_assignment_lost(consumer_->handle) == 0) {
         take_notes();
         const auto deadline = Clock::now() + std::min(pace().ack_timeout, milliseconds(5000));
-        while (!all_committed() && Clock::now() < deadline) {
+        while (!offsets_.all_committed() && Clock::now() < deadline) {
             begin_commit();
             finish_commit(100ms);
         }
     }
-    for (int i = 0; i < partitions->cnt; ++i)
-        owned_.erase({partitions->elems[i].topic, partitions->elems[i].partition});
-}
-
-bool KafkaFeed::all_committed() const {
-    return std::all_of(owned_.begin(), owned_.end(),
-                       [](const auto& entry) { return entry.second.committed == entry.second.settled; });
+    offsets_.lose(*partitions);
 }
 
 void KafkaFeed::begin_commit() {
     if (committing_) return;
-    const auto list = make_list();
-    for (const auto& [place, mine] : owned_)
-        if (mine.committed != mine.settled)
-            rd_kafka_topic_partition_list_add(list.get(), place.first.c_str(), place.second)->offset =
-                mine.settled;
+    const auto list = offsets_.uncommitted();
     if (list->cnt == 0) return;
     const auto error =
         rd_kafka_commit_queue(consumer_->handle, list.get(), consumer_->commits, nullptr, nullptr);
@@ -308,13 +246,8 @@ void KafkaFeed::finish_commit(milliseconds patience) {
     const auto error = rd_kafka_event_error(event);
     if (error != RD_KAFKA_RESP_ERR_NO_ERROR)
         set_trouble(std::string("cannot commit: ") + rd_kafka_err2str(error));
-    const auto* list = rd_kafka_event_topic_partition_list(event);
-    for (int i = 0; error == RD_KAFKA_RESP_ERR_NO_ERROR && list != nullptr && i < list->cnt; ++i) {
-        const auto& answer = list->elems[i];
-        const auto found = owned_.find({answer.topic, answer.partition});
-        if (found == owned_.end()) continue;
-        if (answer.err == RD_KAFKA_RESP_ERR_NO_ERROR) found->second.committed = answer.offset;
-    }
+    else if (const auto* answer = rd_kafka_event_topic_partition_list(event); answer != nullptr)
+        offsets_.note_committed(*answer);
     if (error == RD_KAFKA_RESP_ERR_NO_ERROR) set_trouble({});
     rd_kafka_event_destroy(event);
 }
@@ -323,30 +256,19 @@ bool KafkaFeed::send_acknowledgements() {
     finish_commit(0ms);
     begin_commit();
     finish_commit(20ms);
-    return all_committed() && !committing_;
+    return offsets_.all_committed() && !committing_;
 }
 
 void KafkaFeed::acknowledge(const intake::BrokerBatch& batch, std::size_t from, std::size_t to) {
     const auto& own = static_cast<const KafkaBatch&>(batch);
-    for (std::size_t i = from; i < to; ++i) {
-        Owned* mine = owned(*own.messages[i]);
-        if (mine != nullptr && mine->ownership == own.origins[i].ownership)
-            mine->settled = own.origins[i].offset + 1;
-    }
-}
-
-Owned* KafkaFeed::owned(const rd_kafka_message_t& message) {
-    const auto found = owned_.find({rd_kafka_topic_name(message.rkt), message.partition});
-    return found == owned_.end() ? nullptr : &found->second;
+    for (std::size_t i = from; i < to; ++i) offsets_.settle(*own.messages[i], own.origins[i]);
 }
 
 // Stop or go on fetching, without leaving the group.
 void KafkaFeed::pause(bool on) {
     if (on == paused_) return;
     paused_ = on;
-    const auto list = make_list();
-    for (const auto& [place, mine] : owned_)
-        rd_kafka_topic_partition_list_add(list.get(), place.first.c_str(), place.second);
+    const auto list = offsets_.partitions();
     if (on)
         rd_kafka_pause_partitions(consumer_->handle, list.get());
     else
@@ -405,10 +327,10 @@ std::shared_ptr<intake::BrokerBatch> KafkaFeed::receive(Clock::time_point until)
 }
 
 void KafkaFeed::add(KafkaBatch& batch, rd_kafka_message_t* message) {
-    const Owned* owner = owned(*message);
-    if (owner == nullptr) return rd_kafka_message_destroy(message);  // taken away meanwhile
+    const auto origin = offsets_.origin_of(*message);
+    if (!origin) return rd_kafka_message_destroy(message);  // taken away meanwhile
     batch.messages.push_back(message);
-    batch.origins.push_back({owner->ownership, message->offset});
+    batch.origins.push_back(*origin);
     intake::Incoming incoming;
     incoming.topic = rd_kafka_topic_name(message->rkt);
     if (message->payload != nullptr)
@@ -455,7 +377,7 @@ class KafkaSource final : public BrokerSource {
 
     void check() const override {
         const std::unique_ptr<rd_kafka_t, decltype(&rd_kafka_destroy)> handle(
-            make_handle(make_conf(options_)), &rd_kafka_destroy);
+            make_kafka_handle(RD_KAFKA_CONSUMER, make_kafka_conf(options_.properties)), &rd_kafka_destroy);
         const rd_kafka_metadata_t* raw = nullptr;
         const auto error = rd_kafka_metadata(handle.get(), 1, nullptr, &raw,
                                              static_cast<int>(options_.connect_timeout.count()));
@@ -476,30 +398,13 @@ class KafkaSource final : public BrokerSource {
     intake::Decoder decoder_;
 };
 
-void read_properties(const relay::Settings& settings, Options& options) {
-    const Conf trial(rd_kafka_conf_new(), &rd_kafka_conf_destroy);
-    for (const auto& [name, value] : defaults) options.properties[name] = value;
-    for (const auto& [name, value] : settings.table("properties")) {
-        for (const auto& [ours, needed] : fixed)
-            if (name == ours && value != needed)
-                settings.refuse("properties." + name, "cannot be set",
-                                "baton needs it to be " + std::string(needed));
-        if (name == "group.id") settings.refuse("properties." + name, "cannot be set", "set group");
-        const auto complaint = set_property(trial.get(), name, value);
-        if (!complaint.empty())
-            settings.refuse("properties." + name, "is refused by librdkafka: " + complaint);
-        options.properties[name] = value;
-    }
-    for (const auto& [name, value] : fixed) options.properties[name] = value;
-    if (settings.has("brokers") || !options.properties.contains("bootstrap.servers"))
-        options.properties["bootstrap.servers"] = settings.text("brokers");
-}
-
 }  // namespace
 
 std::unique_ptr<BrokerSource> make_kafka_source(const relay::Settings& settings, const Reader& reader) {
     Options options;
-    read_properties(settings, options);
+    if (settings.table("properties").contains("group.id"))
+        settings.refuse("properties.group.id", "cannot be set", "set group");
+    options.properties = read_kafka_properties(settings, defaults, fixed);
     options.properties["group.id"] = settings.text("group", reader.pipeline);
     options.topics = settings.list("topics");
     if (options.topics.empty())

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "brokers/nats/consumer.hpp"
 #include "brokers/nats/form.hpp"
 #include "brokers/nats/message.hpp"
 #include "brokers/nats/session.hpp"
@@ -23,98 +24,12 @@ constexpr const char* later = R"(-NAK {"delay":200000000})";
 
 struct Options {
     NatsOptions server;
-    std::string stream, durable, subject;
+    NatsConsumerOptions consumer;
     bool create_consumer = true;
-    bool from_end = false;
-    milliseconds ack_wait{};
-    std::int64_t max_ack_pending = 0;
     intake::BrokerFeed::Pace pace;
 };
 
 using MessagePtr = std::unique_ptr<natsMsg, decltype(&natsMsg_Destroy)>;
-
-void need(natsStatus status, const std::string& doing) {
-    if (status != NATS_OK) throw ConnectionError("nats, " + doing + ": " + nats_words(status));
-}
-
-// A connection with JetStream on it.
-class Link {
-  public:
-    explicit Link(const Options& options) {
-        const auto made = make_nats_options(options.server);
-        // The library would write to the terminal.
-        natsOptions_SetErrorHandler(
-            made.get(), [](natsConnection*, natsSubscription*, natsStatus, void*) {}, nullptr);
-        need(natsConnection_Connect(&connection_, made.get()), "connecting");
-        jsOptions settings;
-        jsOptions_Init(&settings);
-        settings.Wait = options.server.connect_timeout.count();
-        if (const auto status = natsConnection_JetStream(&jetstream_, connection_, &settings);
-            status != NATS_OK) {
-            natsConnection_Destroy(connection_);
-            need(status, "using JetStream");
-        }
-    }
-    ~Link() {
-        jsCtx_Destroy(jetstream_);
-        natsConnection_Destroy(connection_);
-    }
-    Link(const Link&) = delete;
-    Link& operator=(const Link&) = delete;
-
-    natsConnection* connection() const { return connection_; }
-    jsCtx* jetstream() const { return jetstream_; }
-
-  private:
-    natsConnection* connection_ = nullptr;
-    jsCtx* jetstream_ = nullptr;
-};
-
-using ConsumerInfo = std::unique_ptr<jsConsumerInfo, decltype(&jsConsumerInfo_Destroy)>;
-
-ConsumerInfo make_consumer(const Link& link, const Options& options) {
-    jsConsumerConfig config;
-    jsConsumerConfig_Init(&config);
-    config.Durable = options.durable.c_str();
-    config.DeliverPolicy = options.from_end ? js_DeliverNew : js_DeliverAll;
-    config.AckPolicy = js_AckExplicit;
-    config.AckWait = std::chrono::nanoseconds(options.ack_wait).count();
-    config.MaxDeliver = -1;
-    config.MaxAckPending = options.max_ack_pending;
-    if (!options.subject.empty()) config.FilterSubject = options.subject.c_str();
-    jsConsumerInfo* made = nullptr;
-    jsErrCode code{};
-    const auto status =
-        js_AddConsumer(&made, link.jetstream(), options.stream.c_str(), &config, nullptr, &code);
-    need(status, "making the consumer " + options.durable + " of stream " + options.stream);
-    return {made, &jsConsumerInfo_Destroy};
-}
-
-// Find the consumer, or make it where that is wanted; one that could lose messages is refused.
-ConsumerInfo find_consumer(const Link& link, const Options& options, bool may_create) {
-    jsConsumerInfo* found = nullptr;
-    jsErrCode code{};
-    const auto status = js_GetConsumerInfo(&found, link.jetstream(), options.stream.c_str(),
-                                           options.durable.c_str(), nullptr, &code);
-    if (status == NATS_NOT_FOUND && code == JSConsumerNotFoundErr) {
-        if (may_create) return make_consumer(link, options);
-        throw Error("stream " + options.stream + " has no consumer " + options.durable,
-                    "make it, or set create_consumer");
-    }
-    if (status == NATS_NOT_FOUND) throw Error("nats has no stream " + options.stream);
-    need(status, "looking for the consumer " + options.durable);
-    ConsumerInfo info(found, &jsConsumerInfo_Destroy);
-    const std::string name = "the consumer " + options.durable + " of stream " + options.stream;
-    if (info->Config->DeliverSubject != nullptr)
-        throw UsageError(name + " is pushed to a subject", "use a pull consumer");
-    if (info->Config->AckPolicy != js_AckExplicit)
-        throw UsageError(name + " does not acknowledge each message", "set its ack policy to explicit");
-    if (info->Config->MaxDeliver > 0)
-        throw UsageError(name + " gives a message up after " + std::to_string(info->Config->MaxDeliver) +
-                             " deliveries, and it would be lost",
-                         "set its max_deliver to -1");
-    return info;
-}
 
 struct NatsBatch final : intake::BrokerBatch {
     std::vector<natsMsg*> messages;
@@ -179,7 +94,7 @@ class NatsFeed final : public intake::BrokerFeed {
 
     const Options& options_;
     const intake::Decoder& decoder_;
-    Link link_;
+    NatsLink link_;
     std::shared_ptr<Arrivals> arrivals_ = std::make_shared<Arrivals>();
     natsSubscription* subscription_ = nullptr;
     std::string inbox_;
@@ -197,15 +112,15 @@ NatsFeed::NatsFeed(const Options& options, const intake::Decoder& decoder)
     : intake::BrokerFeed(options.pace),
       options_(options),
       decoder_(decoder),
-      link_(options),
+      link_(options.server),
       limit_(std::min<std::size_t>(options.pace.batch, 100)) {
-    const auto info = find_consumer(link_, options, options.create_consumer);
+    const auto info = find_nats_consumer(link_, options.consumer, options.create_consumer);
     ack_wait_ = std::chrono::duration_cast<milliseconds>(std::chrono::nanoseconds(info->Config->AckWait));
     if (ack_wait_ <= 0ms) ack_wait_ = 30s;
     progress_at_ = Clock::now() + ack_wait_ / 3;
     arrivals_->wake_fd = ::dup(wake_fd());
     natsInbox* inbox = nullptr;
-    need(natsInbox_Create(&inbox), "naming an inbox");
+    need_nats(natsInbox_Create(&inbox), "naming an inbox");
     inbox_ = inbox;
     natsInbox_Destroy(inbox);
     // The library may call back until it says that it does so no more.
@@ -217,7 +132,7 @@ NatsFeed::NatsFeed(const Options& options, const intake::Decoder& decoder)
         },
         closure);
     if (status != NATS_OK) delete closure;
-    need(status, "subscribing");
+    need_nats(status, "subscribing");
     natsSubscription_SetOnCompleteCB(
         subscription_, [](void* to) { delete static_cast<std::shared_ptr<Arrivals>*>(to); }, closure);
     natsSubscription_SetPendingLimits(subscription_, -1, -1);  // what is asked for bounds it
@@ -231,12 +146,13 @@ NatsFeed::~NatsFeed() {
 // Ask for the next messages, unless enough are on their way.
 void NatsFeed::pull() {
     if (Clock::now() < (asked_ > 0 ? asked_at_ + pull_time + 2s : pull_at_)) return;
-    const std::string subject = "$JS.API.CONSUMER.MSG.NEXT." + options_.stream + "." + options_.durable;
+    const std::string subject =
+        "$JS.API.CONSUMER.MSG.NEXT." + options_.consumer.stream + "." + options_.consumer.durable;
     const std::string request = "{\"batch\":" + std::to_string(limit_) + ",\"expires\":" +
                                 std::to_string(std::chrono::nanoseconds(pull_time).count()) + "}";
-    need(natsConnection_PublishRequest(link_.connection(), subject.c_str(), inbox_.c_str(), request.data(),
-                                       static_cast<int>(request.size())),
-         "asking for messages");
+    need_nats(natsConnection_PublishRequest(link_.connection(), subject.c_str(), inbox_.c_str(),
+                                            request.data(), static_cast<int>(request.size())),
+              "asking for messages");
     asked_ = limit_;
     asked_at_ = Clock::now();
 }
@@ -278,7 +194,7 @@ void NatsFeed::take(NatsBatch& batch, natsMsg* message) {
         std::string_view(natsMsg_GetData(message), static_cast<std::size_t>(natsMsg_GetDataLength(message)));
     if (incoming.body->data() == nullptr) incoming.body = "";
     // The time tells a stream that was deleted and made anew from the old one.
-    incoming.position = options_.stream + "/" + std::to_string(standing->sequence) + "@" +
+    incoming.position = options_.consumer.stream + "/" + std::to_string(standing->sequence) + "@" +
                         std::to_string(standing->nanoseconds);
     incoming.time = intake::broker_time(std::chrono::nanoseconds(standing->nanoseconds));
     add_headers(batch, message, standing->sequence, incoming);
@@ -329,12 +245,13 @@ void NatsFeed::add_headers(NatsBatch& batch, natsMsg* message, std::uint64_t seq
 
 // Take the headers from the stream itself, where the library may have misread them.
 void NatsFeed::add_stored_headers(NatsBatch& batch, std::uint64_t sequence, intake::Incoming& incoming) {
-    const std::string subject = "$JS.API.STREAM.MSG.GET." + options_.stream;
+    const std::string subject = "$JS.API.STREAM.MSG.GET." + options_.consumer.stream;
     const std::string request = "{\"seq\":" + std::to_string(sequence) + "}";
     natsMsg* raw = nullptr;
-    need(natsConnection_Request(&raw, link_.connection(), subject.c_str(), request.data(),
-                                static_cast<int>(request.size()), options_.server.connect_timeout.count()),
-         "reading a message's headers");
+    need_nats(
+        natsConnection_Request(&raw, link_.connection(), subject.c_str(), request.data(),
+                               static_cast<int>(request.size()), options_.server.connect_timeout.count()),
+        "reading a message's headers");
     const MessagePtr answer(raw, &natsMsg_Destroy);
     const auto headers = read_stored_headers(
         {natsMsg_GetData(raw), static_cast<std::size_t>(natsMsg_GetDataLength(raw))}, batch);
@@ -342,7 +259,7 @@ void NatsFeed::add_stored_headers(NatsBatch& batch, std::uint64_t sequence, inta
 }
 
 void NatsFeed::publish(const std::string& subject, const char* word) {
-    need(natsConnection_PublishString(link_.connection(), subject.c_str(), word), "answering a message");
+    need_nats(natsConnection_PublishString(link_.connection(), subject.c_str(), word), "answering a message");
 }
 
 void NatsFeed::acknowledge(const intake::BrokerBatch& batch, std::size_t from, std::size_t to) {
@@ -364,9 +281,9 @@ bool NatsFeed::send_acknowledgements() {
     if (last.empty()) return true;
     // The server's answer to the last one says that it has heard those before.
     natsMsg* answer = nullptr;
-    need(natsConnection_RequestString(&answer, link_.connection(), last.c_str(), "+ACK",
-                                      pace().ack_timeout.count()),
-         "acknowledging");
+    need_nats(natsConnection_RequestString(&answer, link_.connection(), last.c_str(), "+ACK",
+                                           pace().ack_timeout.count()),
+              "acknowledging");
     natsMsg_Destroy(answer);
     return true;
 }
@@ -415,17 +332,17 @@ class NatsSource final : public BrokerSource {
     }
 
     void check() const override {
-        const Link link(options_);
+        const NatsLink link(options_.server);
         jsStreamInfo* info = nullptr;
         jsErrCode code{};
         const auto status =
-            js_GetStreamInfo(&info, link.jetstream(), options_.stream.c_str(), nullptr, &code);
+            js_GetStreamInfo(&info, link.jetstream(), options_.consumer.stream.c_str(), nullptr, &code);
         jsStreamInfo_Destroy(info);
-        if (status == NATS_NOT_FOUND) throw Error("nats has no stream " + options_.stream);
+        if (status == NATS_NOT_FOUND) throw Error("nats has no stream " + options_.consumer.stream);
         if (status == NATS_NO_RESPONDERS)
             throw Error("the server has no JetStream: start it with --jetstream");
-        need(status, "looking for the stream " + options_.stream);
-        if (!options_.create_consumer) find_consumer(link, options_, false);
+        need_nats(status, "looking for the stream " + options_.consumer.stream);
+        if (!options_.create_consumer) find_nats_consumer(link, options_.consumer, false);
     }
 
   private:
@@ -444,20 +361,20 @@ void check_name(const relay::Settings& settings, const std::string& key, const s
 std::unique_ptr<BrokerSource> make_nats_source(const relay::Settings& settings, const Reader& reader) {
     Options options;
     options.server = read_nats_server(settings);
-    options.stream = settings.text("stream");
-    options.durable = settings.text("durable", reader.pipeline);
-    check_name(settings, "stream", options.stream);
-    check_name(settings, "durable", options.durable);
-    options.subject = settings.text("subject", "");
+    options.consumer.stream = settings.text("stream");
+    options.consumer.durable = settings.text("durable", reader.pipeline);
+    check_name(settings, "stream", options.consumer.stream);
+    check_name(settings, "durable", options.consumer.durable);
+    options.consumer.subject = settings.text("subject", "");
     options.create_consumer = settings.boolean("create_consumer", true);
     const std::string start = settings.text("start", "earliest");
     if (start != "earliest" && start != "latest")
         settings.refuse("start", "is \"" + start + "\"", "write one of: earliest, latest");
-    options.from_end = start == "latest";
-    options.ack_wait = settings.duration("ack_wait", 30s);
-    if (options.ack_wait < 500ms) settings.refuse("ack_wait", "must be at least 500ms");
-    options.max_ack_pending = settings.number("max_ack_pending", 20'000);
-    if (options.max_ack_pending < 1) settings.refuse("max_ack_pending", "must be at least 1");
+    options.consumer.from_end = start == "latest";
+    options.consumer.ack_wait = settings.duration("ack_wait", 30s);
+    if (options.consumer.ack_wait < 500ms) settings.refuse("ack_wait", "must be at least 500ms");
+    options.consumer.max_ack_pending = settings.number("max_ack_pending", 20'000);
+    if (options.consumer.max_ack_pending < 1) settings.refuse("max_ack_pending", "must be at least 1");
     options.pace = intake::BrokerFeed::Pace::read(settings);
     options.server.ack_timeout = options.pace.ack_timeout;
     return std::make_unique<NatsSource>(std::move(options),
