@@ -27,6 +27,7 @@
 #include "kit/chart.hpp"
 #include "kit/measure.hpp"
 #include "kit/producer.hpp"
+#include "kit/relay_process.hpp"
 #include "local_server/local_server.hpp"
 #include "postgres/connection.hpp"
 #include "relay/config.hpp"
@@ -67,102 +68,6 @@ struct Rival {
     std::string sink;  // lines of [pipeline.sink]
     std::function<std::unique_ptr<Producer>()> producer;
 };
-
-std::string config_of(const std::string& group, const std::string& outbox, const std::string& sink,
-                      const std::string& start = "earliest") {
-    return fmt::format(
-        "[[pipeline]]\nname = \"{0}\"\n[pipeline.source]\noutbox = \"{1}\"\ngroup = \"{0}\"\nstart = "
-        "\"{2}\"\n"
-        "[pipeline.sink]\n{3}\n",
-        group, outbox, start, sink);
-}
-
-// A relay in a process of its own.
-class RelayProcess {
-  public:
-    RelayProcess(const std::string& url, const std::filesystem::path& folder, const std::string& config)
-        : file_(folder / "relay.toml") {
-        std::ofstream(file_) << config;
-        const auto program =
-            std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() / "baton";
-        process_.emplace(Command{.argv = {program.string(), "relay", "--db", url, "--config", file_.string()},
-                                 .output = folder / "relay.log",
-                                 .dies_with_us = true});
-    }
-    // The most memory that it had so far, in megabytes.
-    double peak_memory() const {
-        std::ifstream status("/proc/" + std::to_string(process_->pid()) + "/status");
-        for (std::string line; std::getline(status, line);)
-            if (line.starts_with("VmHWM:")) return std::stod(line.substr(6)) / 1024;
-        return 0;
-    }
-    // Seconds of processor time that it used, user and system.
-    double processor_time() const {
-        std::ifstream file("/proc/" + std::to_string(process_->pid()) + "/stat");
-        std::string text((std::istreambuf_iterator<char>(file)), {});
-        std::istringstream rest(text.substr(text.rfind(')') + 2));
-        std::string word;
-        double ticks = 0;
-        for (int i = 3; i <= 15 && rest >> word; ++i)
-            if (i == 14 || i == 15) ticks += std::stod(word);
-        return ticks / static_cast<double>(::sysconf(_SC_CLK_TCK));
-    }
-    void stop() { process_->stop(); }
-
-  private:
-    std::filesystem::path file_;
-    std::optional<Process> process_;
-};
-
-struct Drain {
-    double seconds = 0;
-    double processor = 0;  // seconds
-    double memory = 0;     // megabytes
-};
-
-int groups_made = 0;
-
-// Carry the whole outbox through a new group; the clock starts when the relay has the group.
-Drain drain(const std::string& url, const std::filesystem::path& folder, const std::string& outbox,
-            const std::string& sink) {
-    const std::string group = "bench_" + std::to_string(++groups_made);
-    Connection db(url);
-    const auto last = db.value("select max(id) from " + outbox);
-    db.prepare(
-        "taken",
-        "select exists (select from baton_internal.group_positions p join baton.consumer_groups g using "
-        "(group_id) where g.group_name = '" +
-            group + "' and p.owner is not null)");
-    db.prepare(
-        "done",
-        "select exists (select from baton_internal.group_positions p join baton.consumer_groups g using "
-        "(group_id) where g.group_name = '" +
-            group + "' and p.after_id >= " + last + ")");
-    RelayProcess relay(url, folder, config_of(group, outbox, sink));
-    while (db.run_prepared("taken").text(0, 0) != "t") std::this_thread::sleep_for(1ms);
-    Drain result;
-    result.seconds = seconds([&] {
-        while (db.run_prepared("done").text(0, 0) != "t") std::this_thread::sleep_for(5ms);
-    });
-    result.processor = relay.processor_time();
-    result.memory = relay.peak_memory();
-    relay.stop();
-    db.exec("select baton.drop_consumer_group('" + group + "')");
-    return result;
-}
-
-void fill(Connection& db, const std::string& outbox, const std::string& type, long events) {
-    db.exec("select baton.create_outbox('" + outbox + "', payload_type => '" + type + "')");
-    const std::string payload = "json_build_object('order', i, 'note', repeat('x', 260))::text";
-    const std::string value =
-        type == "bytea" ? "convert_to(" + payload + ", 'UTF8')" : "(" + payload + ")::" + type;
-    db.query("insert into " + outbox +
-                 " (event_type, aggregate_id, partition_key, payload) select 'order.placed', "
-                 "i::text, 'k' || i % 10000, " +
-                 value + " from generate_series(1, $1::bigint) i",
-             {events});
-    db.exec("vacuum analyze " + outbox);
-}
 
 double copy_binary(Connection& db, const std::string& outbox) {
     return seconds([&] {
@@ -281,7 +186,7 @@ double saturate(const Rival& rival, const std::string& url, const std::filesyste
 std::vector<double> latencies(const Rival& rival, const std::string& url, int transactions, int rows,
                               std::chrono::microseconds pace) {
     Connection db(url);
-    const std::string group = "bench_" + std::to_string(++groups_made);
+    const std::string group = new_group();
     const auto config = relay::parse_config(config_of(group, "events", rival.sink, "latest"), "bench");
     auto parts = assembly::make_parts(config.pipelines.front(), {url, assembly::make_owner_name()});
     const auto count = static_cast<std::size_t>(transactions) * static_cast<std::size_t>(rows);
@@ -375,7 +280,7 @@ void slow_down(const Rival& rival, const std::string& url, const std::filesystem
     std::vector<double> ratios, alone;
     for (long round = 0; round < rounds; ++round) {
         const double without = writers(url, 3);
-        const std::string group = "bench_" + std::to_string(++groups_made);
+        const std::string group = new_group();
         RelayProcess relay(url, folder, config_of(group, "events", rival.sink, "latest"));
         std::this_thread::sleep_for(500ms);
         const double with = writers(url, 3);

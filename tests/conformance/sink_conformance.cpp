@@ -7,143 +7,16 @@
 
 #include "brokers/registry.hpp"
 #include "conformance/driver.hpp"
+#include "conformance/load.hpp"
 #include "conformance/sink_fixture.hpp"
 
 namespace baton::test::conformance {
 
 namespace {
 
-// Messages with the bytes that they point to.
-class Load {
-  public:
-    explicit Load(std::string destination) : destination_(std::move(destination)) {}
-
-    Message& add(const std::string& id, const std::string& key, std::string body) {
-        const std::string& kept_key = bytes_.emplace_back(key);
-        const std::string& kept_body = bytes_.emplace_back(std::move(body));
-        Event& event = events_.emplace_back();
-        const std::string& kept_id = bytes_.emplace_back(id);
-        event.event_id = kept_id;
-        event.source_id = kept_id;
-        event.event_type = "conformance";
-        event.aggregate_id = kept_key;
-        event.partition_key = kept_key;
-        event.payload = kept_body;
-        event.payload_kind = PayloadKind::text;
-        Message& message = messages_.emplace_back();
-        message.message_id = id;
-        message.destination = destination_;
-        message.key = kept_key;
-        message.body = kept_body;
-        message.content_type = "application/json";
-        message.event = &event;
-        return message;
-    }
-
-    // `count` messages over eight keys, numbered within each.
-    Load& add_keyed(std::size_t count, const std::string& prefix = "m", std::size_t padding = 0) {
-        for (std::size_t i = 0; i < count; ++i) {
-            const std::string key = "key-" + std::to_string(i % 8);
-            std::string body = R"({"key":")" + key + R"(","n":)" + std::to_string(i / 8) + R"(,"pad":")";
-            body.append(padding, 'x');
-            add(prefix + std::to_string(i), key, body + "\"}").headers.push_back({"n", std::to_string(i)});
-        }
-        return *this;
-    }
-
-    const std::deque<Message>& messages() const { return messages_; }
-    std::vector<Message> copy() const { return {messages_.begin(), messages_.end()}; }
-
-  private:
-    std::string destination_;
-    std::deque<std::string> bytes_;
-    std::deque<Event> events_;
-    std::deque<Message> messages_;
-};
-
 std::unique_ptr<relay::Sink> make(SinkFixture& fixture, const std::string& destination) {
     return brokers::make_sink(fixture.settings(destination));
 }
-
-// Compare one message with what came of it.
-void expect_same(const SinkFixture& fixture, const Message& sent, const Received& got) {
-    EXPECT_TRUE(fixture.same_body(got.body, sent.body))
-        << sent.message_id << ": body of " << got.body.size() << " bytes instead of " << sent.body.size()
-        << ", begins " << got.body.substr(0, 60);
-    if (fixture.shows_key()) {
-        EXPECT_EQ(got.key, sent.key) << sent.message_id;
-    }
-    for (const auto& header : sent.headers) {
-        const auto found = got.headers.find(header.name);
-        if (found == got.headers.end())
-            ADD_FAILURE() << sent.message_id << " lost its header " << header.name;
-        else
-            EXPECT_EQ(found->second, header.value) << sent.message_id << ", header " << header.name;
-    }
-}
-
-// Every message that was sent is there, unchanged, and nothing else is. Copies are equal to the first.
-void expect_all_arrived(SinkFixture& fixture, const std::string& destination, const Load& load) {
-    std::map<std::string, const Message*> missing;
-    std::map<std::string, const Message*> known;
-    for (const auto& message : load.messages())
-        missing[message.message_id] = known[message.message_id] = &message;
-    std::size_t copies = 0;
-    for (const auto& got : fixture.read_all(destination)) {
-        const auto sent = known.find(got.id);
-        if (sent == known.end()) {
-            ADD_FAILURE() << "phantom: " << got.id;
-            continue;
-        }
-        expect_same(fixture, *sent->second, got);
-        if (missing.erase(got.id) == 0) ++copies;
-    }
-    if (fixture.deduplicates()) {
-        EXPECT_EQ(copies, 0U);
-    }
-    EXPECT_EQ(missing.size(), 0U) << "lost, first of them: "
-                                  << (missing.empty() ? "" : missing.begin()->first);
-}
-
-// With copies left out, each key's messages stand in the order in which they were sent.
-void expect_key_order(SinkFixture& fixture, const std::string& destination, const Load& load) {
-    std::map<std::string, std::pair<std::string, std::size_t>> place;  // id -> key, number within it
-    std::map<std::string, std::size_t> count;
-    for (const auto& message : load.messages()) {
-        const std::string key(message.key);
-        place[message.message_id] = {key, count[key]++};
-    }
-    std::map<std::string, std::size_t> next;
-    for (const auto& got : fixture.read_all(destination)) {
-        const auto found = place.find(got.id);
-        ASSERT_NE(found, place.end()) << "phantom: " << got.id;
-        const auto& [key, number] = found->second;
-        EXPECT_LE(number, next[key]) << got.id << " came before an earlier one of " << key;
-        if (number == next[key]) ++next[key];
-    }
-}
-
-// Make the server unreachable while the object lives; the server itself goes on where a proxy can hide it.
-class Outage {
-  public:
-    explicit Outage(SinkFixture& fixture) : fixture_(fixture) {
-        if (fixture_.proxy() != nullptr)
-            fixture_.proxy()->refuse();
-        else
-            fixture_.kill_broker();
-    }
-    ~Outage() {
-        if (fixture_.proxy() != nullptr)
-            fixture_.proxy()->heal();
-        else
-            fixture_.start_broker();
-    }
-    Outage(const Outage&) = delete;
-    Outage& operator=(const Outage&) = delete;
-
-  private:
-    SinkFixture& fixture_;
-};
 
 // Sanitizers keep what was freed for a while.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

@@ -4,19 +4,18 @@
 
 #include <httplib.h>
 
-#include <fstream>
 #include <future>
 #include <nlohmann/json.hpp>
 
 #include "base/process.hpp"
 #include "base/text.hpp"
 #include "brokers/http/tests/receiver.hpp"
+#include "brokers/http/tests/source_case.hpp"
 #include "brokers/http/webhook_signature.hpp"
 #include "brokers/registry.hpp"
 #include "conformance/source_conformance.hpp"
 #include "conformance/way_in.hpp"
 #include "support/certificate.hpp"
-#include "support/drip.hpp"
 #include "support/program.hpp"
 #include "wire/encoding.hpp"
 
@@ -173,104 +172,6 @@ INSTANTIATE_TYPED_TEST_SUITE_P(Http, SourceConformance, HttpSourceFixture);
 
 namespace {
 
-// A source that a test answers for: nothing is settled unless the test says so.
-class WebhookSource : public testing::Test {
-  protected:
-    WebhookSource() {
-        settings_.set("type", "http");
-        settings_.set("listen", "127.0.0.1:" + std::to_string(port_));
-        settings_.set("path", "/hooks/*");
-        client_.set_read_timeout(60s);
-    }
-    ~WebhookSource() override { stop(); }
-
-    void start() {
-        source_ = brokers::make_source(settings_, {"in", "one"});
-        feed_ = source_->open();
-        reader_ = std::thread([this] {
-            while (!ended_) {
-                if (auto batch = feed_->read(10ms)) {
-                    for (const auto& event : batch->events) take(event);
-                    if (settling_) feed_->settle(batch, batch->events.size(), {});
-                    batches_.push_back(std::move(batch));
-                }
-            }
-            if (settle_at_end_)
-                for (const auto& batch : batches_) feed_->settle(batch, batch->events.size(), {});
-            feed_->close();
-        });
-    }
-    void stop() {
-        ended_ = true;
-        if (reader_.joinable()) reader_.join();
-        feed_.reset();
-    }
-    int post(const httplib::Headers& headers, const std::string& body, const std::string& path = "/hooks/a") {
-        const auto answer = client_.Post(path, headers, body, "application/json");
-        if (!answer) throw Error("no answer: " + httplib::to_string(answer.error()));
-        retry_after_ = answer->get_header_value("Retry-After");
-        return answer->status;
-    }
-    std::vector<std::string> ids() {
-        const std::lock_guard lock(mutex_);
-        return ids_;
-    }
-    std::string last_payload() {
-        const std::lock_guard lock(mutex_);
-        return last_payload_;
-    }
-
-    int port_ = find_free_port();
-    relay::Settings settings_{"source"};
-    httplib::Client client_{"127.0.0.1", port_};
-    std::atomic<bool> settling_{true};
-    std::atomic<bool> settle_at_end_{false};
-    std::string retry_after_;
-    std::string last_headers_;
-    std::string last_topic_;
-
-  private:
-    void take(const Event& event) {
-        const std::lock_guard lock(mutex_);
-        ids_.emplace_back(event.event_id);
-        last_headers_ = event.headers.value_or("");
-        last_topic_ = event.topic.value_or("");
-        last_payload_ = event.payload.value_or("");
-    }
-
-    std::shared_ptr<const brokers::BrokerSource> source_;
-    std::unique_ptr<relay::Feed> feed_;
-    std::thread reader_;
-    std::atomic<bool> ended_{false};
-    std::mutex mutex_;
-    std::vector<std::string> ids_;
-    std::string last_payload_;
-    std::vector<relay::BatchPtr> batches_;
-};
-
-// The most memory that this process ever had.
-std::size_t peak_memory() {
-    std::ifstream status("/proc/self/status");
-    for (std::string line; std::getline(status, line);)
-        if (line.starts_with("VmHWM:")) return std::stoul(line.substr(6)) * 1024;
-    return 0;
-}
-
-std::uint32_t crc32(const std::string& bytes) {
-    std::uint32_t crc = ~0U;
-    for (const char c : bytes) {
-        crc ^= static_cast<unsigned char>(c);
-        for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1U) ^ ((crc & 1U) != 0 ? 0xEDB88320U : 0U);
-    }
-    return ~crc;
-}
-
-std::string little_endian(std::uint32_t value) {
-    std::string bytes;
-    for (int i = 0; i < 4; ++i) bytes += static_cast<char>(value >> (8U * static_cast<unsigned>(i)) & 0xFFU);
-    return bytes;
-}
-
 httplib::Headers signed_headers(const std::string& id, const std::string& body, std::time_t time,
                                 const std::string& by = secret) {
     const std::string text = std::to_string(time);
@@ -354,114 +255,6 @@ TEST_F(WebhookSource, whatever_is_not_for_it_is_refused_before_it_is_kept) {
     EXPECT_EQ(post({{"webhook-id", "empty"}}, ""), 204);
 }
 
-TEST_F(WebhookSource, a_compressed_body_is_kept_as_it_was_and_one_that_cannot_be_read_is_refused) {
-    settings_.set("auth", "none");
-    start();
-    const std::string body = R"({"order": 1})";
-    const std::string gzipped = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03"s + "\x01\x0c\x00\xf3\xff"s + body +
-                                little_endian(crc32(body)) +
-                                little_endian(static_cast<std::uint32_t>(body.size()));
-    EXPECT_EQ(post({{"webhook-id", "a"}, {"Content-Encoding", "gzip"}}, gzipped), 204);
-    EXPECT_EQ(last_payload(), body);
-    EXPECT_EQ(post({{"webhook-id", "b"}, {"Content-Encoding", "zstd"}}, "whatever"), 415);
-    EXPECT_EQ(post({{"webhook-id", "c"}, {"Content-Encoding", "gzip"}}, "no gzip"), 400);
-    EXPECT_EQ(post({{"webhook-id", "d"}, {"Content-Encoding", "identity"}}, body), 204);
-    EXPECT_EQ(ids(), (std::vector<std::string>{"a", "d"}));
-}
-
-// A gzip stream of zeros, about 160 times as long when it is unpacked.
-std::string make_bomb(std::size_t size) {
-    std::string bomb = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03"s;
-    unsigned byte = 0;
-    int bits = 0;
-    const auto put = [&](const char* code) {
-        for (; *code != '\0'; ++code) {
-            byte |= static_cast<unsigned>(*code - '0') << static_cast<unsigned>(bits);
-            if (++bits < 8) continue;
-            bomb += static_cast<char>(byte);
-            byte = 0;
-            bits = 0;
-        }
-    };
-    put("110");                                       // the last block, with the fixed codes
-    put("00110000");                                  // a zero
-    while (bomb.size() < size) put("1100010100000");  // the last byte 258 times more
-    return bomb;
-}
-
-TEST_F(WebhookSource, a_body_that_grows_when_it_is_unpacked_is_cut_off_before_anybody_is_asked_who_it_is) {
-    settings_.set("token", "secret");
-    start();
-    const std::string bomb = make_bomb(1'000'000);
-    const auto before = peak_memory();
-    EXPECT_EQ(post({{"webhook-id", "a"}, {"Content-Encoding", "gzip"}}, bomb), 413);
-    EXPECT_LT(peak_memory() - before, 64U << 20);
-}
-
-TEST_F(WebhookSource, a_body_in_pieces_and_a_head_without_end_are_cut_off) {
-    settings_.set("auth", "none");
-    start();
-    const std::string piece = "10000\r\n" + std::string(0x10000, 'x') + "\r\n";
-    const std::string line = "a: " + std::string(1000, 'b') + "\r\n";
-    for (const auto& [head, more] :
-         {std::pair("POST /hooks/a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"s, piece),
-          std::pair("POST /hooks/a HTTP/1.1\r\n"s, line)}) {
-        RawConnection connection(port_);
-        connection.send(head);
-        std::size_t sent = 0;
-        while (sent < (256U << 20) && connection.send(more)) sent += more.size();
-        EXPECT_LT(sent, 256U << 20) << head;
-    }
-    EXPECT_EQ(post({{"webhook-id", "a"}}, "{}"), 204);
-    EXPECT_EQ(ids(), std::vector<std::string>{"a"});
-}
-
-TEST_F(WebhookSource, a_form_in_parts_is_refused_and_not_kept_as_an_empty_message) {
-    settings_.set("auth", "none");
-    start();
-    const std::string body = "--x\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\nwanted\r\n--x--\r\n";
-    const auto answer =
-        client_.Post("/hooks/a", {{"webhook-id", "a"}}, body, "multipart/form-data; boundary=x");
-    ASSERT_TRUE(answer);
-    EXPECT_EQ(answer->status, 415);
-    EXPECT_TRUE(ids().empty());
-}
-
-TEST_F(WebhookSource, whoever_sends_slowly_holds_up_nobody_and_does_not_keep_it_from_ending) {
-    settings_.set("auth", "none");
-    settings_.set("max_pending", std::int64_t{4});
-    start();
-    const Dripping drip(port_, 60);
-    for (const auto* id : {"a", "b", "c"}) EXPECT_EQ(post({{"webhook-id", id}}, "{}"), 204);
-    stop();
-}
-
-TEST_F(WebhookSource, a_request_that_does_not_arrive_in_time_is_given_up) {
-    settings_.set("auth", "none");
-    settings_.set("request_timeout", "100ms");
-    start();
-    RawConnection connection(port_);
-    connection.send("POST /hooks/a HTTP/1.1\r\n");
-    EXPECT_NE(connection.hear("\r\n\r\n").find(" 408 "), std::string::npos) << "no fault of the message";
-    wait_until("the connection is closed", [&] { return !connection.send("a"); });
-}
-
-TEST_F(WebhookSource, a_request_that_has_not_arrived_when_it_ends_is_to_come_again) {
-    settings_.set("auth", "none");
-    settings_.set("request_timeout", "1h");
-    start();
-    std::future<void> ended;
-    RawConnection connection(port_);
-    connection.send("POST /hooks/a HTTP/1.1\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n");
-    EXPECT_NE(connection.hear("\r\n\r\n").find(" 100 "), std::string::npos);
-    connection.send("{\"a\":");
-    ended = std::async(std::launch::async, [this] { stop(); });
-    wait_until("it ends without the rest", [&] { return ended.wait_for(0s) == std::future_status::ready; });
-    EXPECT_NE(connection.hear("send it again").find(" 503 "), std::string::npos) << connection.hear("");
-    EXPECT_NE(connection.hear("").find("Retry-After: "), std::string::npos);
-    EXPECT_EQ(ids(), std::vector<std::string>{});
-}
-
 TEST_F(WebhookSource, whatever_is_settled_when_it_ends_is_answered) {
     settings_.set("auth", "none");
     settling_ = false;
@@ -497,29 +290,6 @@ TEST_F(WebhookSource, tls_is_spoken_where_there_is_a_certificate) {
     EXPECT_EQ(ids(), std::vector<std::string>{"a"});
     const auto plain = client_.Post("/hooks/a", {{"webhook-id", "b"}}, "{}", "application/json");
     EXPECT_FALSE(plain && plain->status == 204) << "nothing is taken in the clear";
-}
-
-TEST_F(WebhookSource, too_many_at_once_are_told_to_come_again) {
-    settings_.set("auth", "none");
-    settings_.set("max_pending", std::int64_t{2});
-    settings_.set("answer_timeout", "30s");
-    settling_ = false;
-    start();
-    std::vector<std::thread> senders;
-    std::atomic<int> unsettled{0};
-    for (const auto* id : {"a", "b"})
-        senders.emplace_back([&, id] {
-            httplib::Client client("127.0.0.1", port_);
-            client.set_read_timeout(60s);
-            const auto answer = client.Post("/hooks/a", {{"webhook-id", id}}, "{}", "application/json");
-            if (answer && answer->status == 503) ++unsettled;
-        });
-    wait_until("both wait", [&] { return ids().size() == 2; });
-    EXPECT_EQ(post({{"webhook-id", "c"}}, "{}"), 429);
-    EXPECT_EQ(retry_after_, "1");
-    stop();
-    for (auto& sender : senders) sender.join();
-    EXPECT_EQ(unsettled, 2) << "whoever was not settled is told so when the relay stops";
 }
 
 TEST_F(WebhookSource, what_is_not_settled_in_time_is_answered_with_503) {
