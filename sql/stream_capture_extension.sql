@@ -27,31 +27,36 @@ language c volatile strict
 as 'MODULE_PATHNAME', 'baton_tie_buffer';
 comment on function baton_internal.tie_buffer(regclass, regclass) is 'makes a table the change buffer of a source';
 
--- Find the change buffer of a source; null when there is none.
+-- Find the change buffer of a source; null when there is none. In PL/pgSQL, which keeps the plans: every refresh asks.
 create function baton_internal.change_buffer(source regclass)
 returns regclass
-language sql stable
+language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
-    select c.oid::regclass
-      from pg_class c
-      join pg_depend d on d.classid = 'pg_class'::regclass and d.objid = c.oid and d.refclassid = 'pg_class'::regclass and d.refobjid = source and d.deptype = 'a'
-     where c.relname = 'changes_' || source::oid and c.relnamespace = 'baton_internal'::regnamespace
+begin
+    return (select c.oid::regclass
+              from pg_class c
+              join pg_depend d on d.classid = 'pg_class'::regclass and d.objid = c.oid and d.refclassid = 'pg_class'::regclass and d.refobjid = source and d.deptype = 'a'
+             where c.relname = 'changes_' || source::oid and c.relnamespace = 'baton_internal'::regnamespace);
+end
 $$;
 comment on function baton_internal.change_buffer(regclass) is 'change buffer of a source, null when there is none';
 
 -- List a table and all partitions and children below it. `tied` tells one attachment from the next.
 create function baton_internal.table_tree(source regclass)
 returns table (relation oid, parent oid, tied text, kind "char", persistence "char")
-language sql stable
+language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
-    with recursive tree as (
-        select source::oid as relation, null::oid as parent, null::text as tied
-        union
-        select i.inhrelid, i.inhparent, concat_ws(' ', i.xmin, i.inhdetachpending) from tree t join pg_inherits i on i.inhparent = t.relation
-    )
-    select t.relation, t.parent, t.tied, c.relkind, c.relpersistence from tree t join pg_class c on c.oid = t.relation
+begin
+    return query
+        with recursive tree (part, above, since) as (
+            select source::oid, null::oid, null::text
+            union
+            select i.inhrelid, i.inhparent, concat_ws(' ', i.xmin, i.inhdetachpending) from tree t join pg_inherits i on i.inhparent = t.part
+        )
+        select t.part, t.above, t.since, c.relkind, c.relpersistence from tree t join pg_class c on c.oid = t.part;
+end
 $$;
 comment on function baton_internal.table_tree(regclass) is 'a table with its partitions and children';
 
@@ -315,22 +320,31 @@ $$;
 comment on function baton_internal.release_source(regclass) is 'ends the capture of a table and drops its change buffer';
 
 -- Fingerprint what statement triggers cannot see: which partitions and children there are and since when, the triggers of the capture and since when they are as they
--- are, the used columns and when they were last altered, the buffer. As long as it stays, the buffer tells of every change. Null when the source is gone.
+-- are, the used columns and when they were last altered, the buffer. As long as it stays, the buffer tells of every change. Null when the source is gone. In
+-- PL/pgSQL, which keeps the plans: every refresh asks.
 create function baton_internal.source_state(source regclass, columns int2[])
 returns text
-language sql stable
+language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
-    select md5(concat_ws('|',
-               (select string_agg(concat_ws(' ', t.relation, t.parent, t.tied, t.kind, t.persistence,
-                                            (select string_agg(concat_ws(' ', g.oid, g.xmin, g.tgtype, g.tgenabled), ',' order by g.oid)
-                                               from pg_trigger g where g.tgrelid = t.relation and g.tgfoid = 'baton_internal.capture_changes()'::regprocedure)),
-                                  ';' order by t.relation, t.parent)
-                  from baton_internal.table_tree(source) t),
-               (select string_agg(concat_ws(' ', a.attnum, a.xmin, a.atttypid, a.atttypmod, a.attcollation, a.attisdropped), ';' order by a.attnum)
-                  from pg_attribute a where a.attrelid = source and a.attnum = any (columns)),
-               (select string_agg(i.inhparent::text, ' ' order by i.inhparent) from pg_inherits i where i.inhrelid = source),
-               'buffer ' || baton_internal.change_buffer(source)::oid))
-      from pg_class c where c.oid = source
+declare
+    has_parts boolean := (select c.relhassubclass from pg_class c where c.oid = source);
+    parts text;
+    used text := (select string_agg(concat_ws(' ', a.attnum, a.xmin, a.atttypid, a.atttypmod, a.attcollation, a.attisdropped), ';' order by a.attnum)
+                    from pg_attribute a where a.attrelid = source and a.attnum = any (columns));
+    above text := (select string_agg(i.inhparent::text, ' ' order by i.inhparent) from pg_inherits i where i.inhrelid = source);
+begin
+    if has_parts is null then
+        return null;
+    elsif has_parts then
+        parts := (select string_agg(concat_ws(' ', t.relation, t.parent, t.tied), ';' order by t.relation, t.parent) from baton_internal.table_tree(source) t);
+    end if;
+    return md5(concat_ws('|', parts,
+        (select string_agg(concat_ws(' ', c.oid, c.relkind, c.relpersistence,
+                                     (select string_agg(concat_ws(' ', g.oid, g.xmin, g.tgtype, g.tgenabled), ',' order by g.oid)
+                                        from pg_trigger g where g.tgrelid = c.oid and g.tgfoid = 'baton_internal.capture_changes()'::regprocedure)), ';' order by c.oid)
+           from pg_class c where c.oid = any (case when has_parts then array(select t.relation from baton_internal.table_tree(source) t) else array[source::oid] end)),
+        used, above, 'buffer ' || baton_internal.change_buffer(source)::oid));
+end
 $$;
 comment on function baton_internal.source_state(regclass, int2[]) is 'fingerprint of a source and its capture: while it stays, no change was missed';
