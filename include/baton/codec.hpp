@@ -38,7 +38,7 @@ concept Typed = requires(const T& value, std::string_view payload) {
     { Codec<T>::decode(payload, 1) } -> std::convertible_to<T>;
 };
 
-// Make the event that carries a value; the rest (aggregate, headers, keys) is taken from `event`.
+// Make the event that carries a value. Aggregate, headers and keys come from `event`.
 template <Typed T>
 NewEvent as_event(const T& value, NewEvent event = {}) {
     event.type = std::string(std::string_view(Codec<T>::event_type));
@@ -47,14 +47,14 @@ NewEvent as_event(const T& value, NewEvent event = {}) {
     return event;
 }
 
-// True when the delivery says that it carries a T.
+// True when the delivery carries a T, as its type says.
 template <Typed T>
 bool carries(const Delivery& delivery) {
     return delivery.type == std::string_view(Codec<T>::event_type);
 }
 
-// Read the value that a delivery carries. One that cannot be read now cannot be read later either: throws
-// Reject, so that it becomes a dead letter with its payload, and blocks nobody.
+// Read the value that a delivery carries. A value that cannot be read now cannot be read later either: throws
+// Reject, so the delivery becomes a dead letter with its payload, and blocks no other delivery.
 template <Typed T>
 T read_as(const Delivery& delivery) {
     if (!carries<T>(delivery))

@@ -1,9 +1,9 @@
 #pragma once
-// The root of every error that baton throws, and the two that a handler throws to say what it wants.
+// The root of every error that baton throws, and two errors by which a handler says what it wants.
 //
-// An error says whether trying again can help (`retryable`) and whether the outcome is unknown
-// (`in_doubt`: the connection broke after COMMIT was sent, say). An error in doubt must be resolved by
-// looking, or by repeating something idempotent; it must never be taken for a failure.
+// An error says whether another try can help (`retryable`) and whether the outcome is unknown (`in_doubt`:
+// the connection broke after COMMIT was sent, for example). After an error in doubt, look whether the
+// operation took effect, or repeat it when it is idempotent. Never take an error in doubt for a failure.
 
 #include <chrono>
 #include <stdexcept>
@@ -19,10 +19,10 @@ class BATON_API Error : public std::runtime_error {
     explicit Error(const std::string& what, std::string hint = {})
         : std::runtime_error(what), hint_(std::move(hint)) {}
 
-    // What to do about it, one sentence, or empty.
+    // What to do about the error, in one sentence; may be empty.
     const std::string& hint() const noexcept { return hint_; }
 
-    // True when the same call may succeed later, without anybody changing anything.
+    // True when the same call may succeed later, although nobody changes anything.
     virtual bool retryable() const noexcept { return false; }
 
     // True when it is unknown whether the operation took effect.
@@ -32,7 +32,7 @@ class BATON_API Error : public std::runtime_error {
     std::string hint_;
 };
 
-// What the user gave cannot work: a flag, a file, a name. Retrying does not help.
+// A value from the user cannot work: a flag, a file, a name. Another try does not help.
 class BATON_API UsageError : public Error {
   public:
     using Error::Error;
@@ -47,7 +47,7 @@ class BATON_API SqlError : public Error {
     const std::string& sqlstate() const noexcept { return sqlstate_; }
     const std::string& detail() const noexcept { return detail_; }
 
-    // Serialization failures, deadlocks, shutdowns, full resources and lock timeouts pass.
+    // True for serialization failures, deadlocks, shutdowns, full resources and lock timeouts.
     bool retryable() const noexcept override;
 
   private:
@@ -74,8 +74,9 @@ class BATON_API ConnectionError : public Error {
     bool in_doubt_;
 };
 
-// Thrown by a handler: not now. What it wrote is undone and the delivery comes again, after the time given
-// or by the usual backoff; it counts as an attempt. Any other exception means the same, with the backoff.
+// A handler throws Retry: not now. The handler's writes are undone and the delivery comes again, after the
+// time given or after the usual backoff. This counts as an attempt. Any other exception means the same, with
+// the backoff.
 class BATON_API Retry : public Error {
   public:
     explicit Retry(const std::string& why) : Error(why) {}
@@ -88,8 +89,8 @@ class BATON_API Retry : public Error {
     std::chrono::milliseconds after_{-1};
 };
 
-// Thrown by a handler: never. What it wrote is undone and the delivery becomes a dead letter at once, with
-// these words.
+// A handler throws Reject: never. The handler's writes are undone and the delivery becomes a dead letter at
+// once, with these words.
 class BATON_API Reject : public Error {
   public:
     using Error::Error;

@@ -1,4 +1,4 @@
 #pragma once
-// Marks what the shared library shows to its users; everything else stays inside.
+// Marks what users of the shared library can see. Everything else is hidden.
 
 #define BATON_API __attribute__((visibility("default")))

@@ -9,12 +9,12 @@
 //       });
 //   consumer.run(stop_source.get_token());
 //
-// The handler's tables must be in the database of the outbox: that is what makes one transaction of the two.
-// Where they are not, let a relay carry the events to an inbox there, and use an InboxWorker.
+// The handler's tables must be in the database of the outbox: only then one transaction holds both. Where the
+// tables are in another database, let a relay carry the events to an inbox there, and use an InboxWorker.
 //
-// Order: where the group keeps key order (the default) a handler sees the events of one key in order,
-// whatever crashes and whoever takes over. An event that failed holds back the later ones of its key until it
-// succeeds or is dead.
+// Order: where the group keeps key order (the default), a handler sees the events of one key in order,
+// whatever crashes and whoever takes over. An event that failed holds back the later events of its key until
+// it succeeds or is dead.
 
 #include "baton/worker.hpp"
 
@@ -22,7 +22,7 @@ namespace baton {
 
 class BATON_API GroupConsumer : public Worker {
   public:
-    // The group must exist when it runs: baton.create_consumer_group().
+    // The group must exist when run() is called: baton.create_consumer_group().
     GroupConsumer(std::string group, WorkOptions options, Handler handler);
 };
 

@@ -15,18 +15,19 @@
 //       .on<OrderPlaced>([](baton::Transaction& tx, const OrderPlaced& order, const baton::Delivery&) { ...
 //       }) .ignore_others()
 //
-// It returns: its writes and the note that the delivery is done are committed together, so its effect in the
-// database happens exactly once. It throws Reject: its writes are undone and the delivery is a dead letter.
-// It throws Retry or anything else: its writes are undone and the delivery comes again, until its attempts
-// are used up. Deadlocks and serialization failures (SQLSTATE class 40) are tried again at once and do not
-// count.
+// The handler returns: its writes and the note that the delivery is done are committed together, so the
+// handler's effect in the database happens exactly once. The handler throws Reject: its writes are undone and
+// the delivery is a dead letter. The handler throws Retry or anything else: its writes are undone and the
+// delivery comes again, until the attempts are used up. After a deadlock or a serialization failure (SQLSTATE
+// class 40) the handler runs again at once, and this does not count as an attempt.
 //
-// What a handler does outside the database (a mail, a call) can happen more than once: after a crash, a lost
-// lease or a failed commit it runs again. Give such things the delivery's id to recognise a repetition by.
+// An effect outside the database (a mail, a call) can happen more than once: after a crash, a lost lease or a
+// failed commit the handler runs again. Pass on the delivery's id, so that the other side recognises a
+// repetition.
 //
-// Several deliveries share a transaction, with a savepoint each, so that a failure of one does not undo the
-// others. A batch that fails as a whole is handled again in batches of one, so that the failure is charged to
-// whom it belongs.
+// Several deliveries share a transaction. Each has a savepoint, so a failure of one does not undo the others.
+// A batch that fails as a whole is handled again in batches of one, so that the failure counts against the
+// delivery that caused it.
 
 #include <concepts>
 #include <functional>
@@ -61,7 +62,7 @@ class Handler {
     Batch batch_;
 };
 
-// One function per type of event; a type that none is for is rejected, unless others are ignored.
+// One function per type of event. A delivery of another type is rejected, unless ignore_others() was called.
 class Handlers {
   public:
     template <Typed T, class F>

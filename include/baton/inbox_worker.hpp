@@ -1,5 +1,5 @@
 #pragma once
-// A worker of an inbox: handles its messages, each with its row in one transaction.
+// A worker of an inbox: one transaction handles a message and marks its row as done.
 //
 //   baton::InboxWorker worker("payments", {.conninfo = "dbname=shop"},
 //       [](baton::Transaction& tx, const baton::Delivery& message) {
@@ -9,9 +9,9 @@
 //       });
 //   worker.run(stop_source.get_token());
 //
-// An ordered inbox offers the next message of each aggregate only, and none while it is being handled; a
-// plain one offers everything that is due. The worker is the same for both, and for inboxes that were
-// adopted.
+// An ordered inbox offers only the next message of each aggregate, and nothing of an aggregate whose message
+// is being handled. A plain inbox offers everything that is due. The worker is the same for both, and for
+// adopted inboxes.
 
 #include "baton/worker.hpp"
 
@@ -19,7 +19,7 @@ namespace baton {
 
 class BATON_API InboxWorker : public Worker {
   public:
-    // The name as SQL writes it; the inbox must exist when it runs: baton.create_inbox().
+    // `inbox` is the name as SQL writes it. The inbox must exist when run() is called: baton.create_inbox().
     InboxWorker(std::string inbox, WorkOptions options, Handler handler);
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// Codecs by nlohmann::json, for those who have it; the library itself does not need it.
+// Codecs by nlohmann::json, for programs that use this library. libbaton itself does not need it.
 //
 //   struct OrderPlaced { long order; long total; };
 //   NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OrderPlaced, order, total)

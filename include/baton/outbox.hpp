@@ -7,11 +7,11 @@
 //   baton::Outbox("order_events").publish(db, {.type = "order.placed", .payload = R"({"order": 7})"});
 //   PQexec(db, "commit");                                 // both, or neither
 //
-// Nothing here begins, commits or rolls back. What the server refuses is thrown as SqlError, and then the
-// transaction has failed, as after any statement. An Outbox is a name and no more: make it once or every
-// time, copy it, share it between threads; a connection is used by one thread at a time, as always.
+// Nothing here begins, commits or rolls back. An error of the server is thrown as SqlError, and then the
+// transaction has failed, as after any statement. An Outbox is only a name: make it once or every time, copy
+// it, share it between threads. As always, one thread at a time uses a connection.
 //
-// For a round trip less, see statement() and enqueue(). With libpqxx, see baton/pqxx.hpp.
+// To save a round trip, see statement() and enqueue(). With libpqxx, see baton/pqxx.hpp.
 
 #include <cstdint>
 #include <optional>
@@ -24,22 +24,22 @@
 #include "baton/event.hpp"
 #include "baton/export.hpp"
 
-// libpq's own names, so that its header is only needed where you call it.
+// libpq's own names, so that you need libpq's header only where you call libpq.
 typedef struct pg_conn PGconn;
 typedef struct pg_result PGresult;
 
 namespace baton {
 
-// What became of an event. A duplicate was not published again: `id` is the first one's place in the log, and
-// `event_id` the one that was made in vain.
+// What became of an event. A duplicate is not published again: `id` is the place of the first event in the
+// log, and `event_id` is an id that nobody uses.
 struct Published {
     std::int64_t id = 0;
     EventId event_id{""};
     bool duplicate = false;
 };
 
-// A statement that publishes, for whoever sends it himself: through a driver of his own, or as a part of a
-// statement of his own. Parameters are in text format, empty ones are NULL.
+// A statement that publishes, for a program that sends the statement itself: through another driver, or as a
+// part of its own statement. Parameters are in text format; an empty parameter is NULL.
 struct Statement {
     std::string sql;  // insert into ... returning id: one row per event, in order; none for a duplicate
     std::vector<std::optional<std::string>> parameters;
@@ -48,16 +48,16 @@ struct Statement {
 
 class BATON_API Outbox {
   public:
-    // The name as SQL writes it: order_events, shop.order_events, "Odd Name". Throws UsageError when it is
-    // none.
+    // `name` is written as in SQL: order_events, shop.order_events, "Odd Name". Throws UsageError when it is
+    // no name.
     explicit Outbox(std::string_view name);
 
-    // Publish in the transaction that is open on `db`. Throws UsageError when none is: then the event and
-    // what it tells of would not be one.
+    // Publish in the transaction that is open on `db`. Throws UsageError when no transaction is open: then
+    // the event and your change would not be committed together.
     Published publish(PGconn* db, const NewEvent& event) const;
 
-    // Publish many, in this order, with as few statements as possible: one, up to thousands of events, unless
-    // some have idempotency keys.
+    // Publish many events, in this order, with as few statements as possible. One statement is enough for
+    // thousands of events, unless some of them have idempotency keys.
     std::vector<Published> publish(PGconn* db, std::span<const NewEvent> events) const;
 
     // Publish a value of a type that has a Codec.
@@ -66,13 +66,13 @@ class BATON_API Outbox {
         return publish(db, as_event(value, std::move(event)));
     }
 
-    // Send without waiting, on a connection in libpq's pipeline mode: no round trip of its own. The answer
-    // comes among your others, as rows of one column; a duplicate gives no row. `event.id` is what you get
-    // back.
+    // Send the event without waiting, on a connection in libpq's pipeline mode: this costs no round trip. The
+    // answer comes among the answers to your statements, as rows of one column; a duplicate gives no row.
+    // Returns `event.id`, or a new id.
     EventId enqueue(PGconn* db, const NewEvent& event) const;
 
-    // Write the statement, its parameters numbered from `first_parameter`. As a part of yours it costs
-    // nothing beyond it:
+    // Write the statement. Its parameters are numbered from `first_parameter` on. As a part of your own
+    // statement it costs no round trip:
     //
     //   auto event = outbox.statement({&placed, 1}, 3);
     //   "with placed as (insert into orders values ($1, $2)) " + event.sql

@@ -23,7 +23,7 @@ inline pqxx::result exec(pqxx::transaction_base& tx, const Statement& statement)
 }  // namespace detail
 
 // Publish in the transaction `tx`, in order, with one statement per thousand events unless some have
-// idempotency keys. Throws what libpqxx throws. A duplicate comes without the first one's id.
+// idempotency keys. Throws the exceptions of libpqxx. For a duplicate the id of the first event is missing.
 inline std::vector<Published> publish(pqxx::transaction_base& tx, const Outbox& outbox,
                                       std::span<const NewEvent> events) {
     const bool keyed = std::any_of(events.begin(), events.end(),

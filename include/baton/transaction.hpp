@@ -1,9 +1,10 @@
 #pragma once
 // The transaction in which a handler works.
 //
-// baton begins it and ends it: with COMMIT when the handler returns, together with the note that the delivery
-// is done; with ROLLBACK when it throws. A handler must not end it itself. It is READ COMMITTED. It belongs
-// to the handler's thread, until the handler returns.
+// baton begins and ends the transaction. When the handler returns, baton notes that the delivery is done and
+// commits. When the handler throws, baton rolls back. A handler must not end the transaction itself. The
+// isolation level is READ COMMITTED. The transaction belongs to the handler's thread until the handler
+// returns.
 
 #include <initializer_list>
 #include <memory>
@@ -45,7 +46,7 @@ class Parameter {
     std::optional<std::string> value_;
 };
 
-// What a statement gave back, in text format. Views are valid as long as the Rows, or a copy, live.
+// The result of a statement, in text format. Views are valid as long as the Rows, or a copy of them, live.
 class BATON_API Rows {
   public:
     explicit Rows(PGresult* owned);
@@ -67,11 +68,11 @@ class BATON_API Transaction {
     Transaction(const Transaction&) = delete;
     Transaction& operator=(const Transaction&) = delete;
 
-    // The connection, for libpq's own functions. Leave no query unfinished on it.
+    // The connection, for libpq's own functions. Leave no unfinished query on the connection.
     PGconn* native() const;
 
-    // Run one statement. Throws SqlError; the transaction can only be rolled back then, so let it pass, or
-    // put a savepoint around what may fail.
+    // Run one statement. Throws SqlError. After an error the transaction can only be rolled back: do not
+    // catch the exception, or put a savepoint around a statement that may fail.
     Rows query(const std::string& sql, const std::vector<Parameter>& parameters = {});
 
     // Publish: the event leaves if, and only if, the handler's work is committed.
@@ -82,8 +83,8 @@ class BATON_API Transaction {
         return publish(outbox, as_event(value, std::move(event)));
     }
 
-    // Says when the worker was asked to stop, for handlers that take long. The worker waits for the handler
-    // either way; one that wants to end early throws Retry.
+    // Says whether the worker was asked to stop, for handlers that take long. The worker waits for the
+    // handler in any case; a handler that wants to end early throws Retry.
     const std::stop_token& stopping() const { return stopping_; }
 
     // Made by the library.

@@ -1,6 +1,6 @@
 #pragma once
-// Sources that are tables of a PostgreSQL server, this one or another: a group of an outbox of baton's own,
-// or an adopted table. Which of both a name means is known only when the server is asked.
+// Sources that are tables of a PostgreSQL server, the relay's own or another: a group of a baton outbox, or
+// an adopted table. Only the server knows which of the two a name means.
 
 #include "assembly/pipeline_parts.hpp"
 
@@ -10,7 +10,7 @@ namespace baton::assembly {
 void read_from_outbox(relay::PipelineParts& parts, const relay::Settings& source,
                       const relay::Settings& failure, const RelayIdentity& identity);
 
-// Look whether the table is there and may be worked. Throws Error.
+// Check that the table exists and may be worked. Throws Error.
 void check_outbox(const relay::Settings& source, const relay::Settings& failure,
                   const RelayIdentity& identity);
 

@@ -1,5 +1,5 @@
 #pragma once
-// Putting a pipeline together from its settings: the source that they name, the sink, and what lies between.
+// Makes the parts of a pipeline from its settings: the source, the sink, and the policy between them.
 //
 //   name, enabled
 //   [source]   outbox, lease, batch, batch_bytes, wake_up
@@ -10,10 +10,10 @@
 //              or a broker: type and what that source knows (docs/sources.md)
 //   [sink]     type and what that sink knows; envelope, destination
 //   [filter]   tenants, topics, event_types
-//   [failure]  attempts, backoff, backoff_limit           in a row, before an event is parked
-//              max_attempts, retry_base, retry_limit      of a parked event, before it is dead
+//   [failure]  attempts, backoff, backoff_limit           tries in a row before an event is parked
+//              max_attempts, retry_base, retry_limit      tries of a parked event before it is dead
 //              breaker_threshold, breaker_backoff, breaker_limit
-//              give_up_limit                              events in a row, before none is given up any more
+//              give_up_limit                              events in a row before no more are given up
 //              on_poison = "park" | "block_key" | "halt"
 //              of a broker: backoff, breaker_..., on_poison = "retry" | "halt"; nothing is ever parked
 //   [limits]   max_in_flight, max_bytes, max_event_bytes, rate, drain
@@ -25,19 +25,18 @@ namespace baton::assembly {
 
 struct RelayIdentity {
     std::string db;     // connection string of the database with the outboxes
-    std::string owner;  // this relay's name, unlike any other's
+    std::string owner;  // this relay's name; no other relay has it
 };
 
-// Throws SettingsError, with place and key, when the settings cannot be. Connects nowhere.
+// Throws SettingsError with place and key when the settings cannot work. Connects nowhere.
 relay::PipelineParts make_parts(const relay::Settings& pipeline, const RelayIdentity& identity);
 
-// Look whether what the pipeline reads from is there and may be read, without taking anything. Throws Error.
+// Check that the pipeline's source exists and may be read. Takes nothing. Throws Error.
 void check_source(const relay::Settings& pipeline, const RelayIdentity& identity);
-// Look whether the pipeline's sink can be reached and what it writes to is there, without sending anything.
-// Throws Error.
+// Check that the pipeline's sink can be reached and that its destination exists. Sends nothing. Throws Error.
 void check_sink(const relay::Settings& pipeline);
 
-// A name for this process that no other has.
+// Make a name for this process that no other process has.
 std::string make_owner_name();
 
 }  // namespace baton::assembly

@@ -1,5 +1,5 @@
 #pragma once
-// Settings that must be sensible: above zero, one of some words, in order.
+// Settings that must make sense: above zero, one of some words, in order.
 
 #include <string>
 #include <vector>

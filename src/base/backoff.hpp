@@ -1,6 +1,6 @@
 #pragma once
-// How long to wait before trying again: doubling from `base`, at most `limit`, with jitter so that many do
-// not come at once.
+// How long to wait before the next try: the wait doubles from `base` on, up to `limit`. Jitter spreads the
+// tries of many clients.
 
 #include <algorithm>
 #include <chrono>

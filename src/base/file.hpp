@@ -10,7 +10,7 @@
 
 namespace baton {
 
-// The file's text; empty when it is not there or may not be read.
+// Return the text of a file; empty when the file is missing or may not be read.
 std::string read_text(const std::filesystem::path& path);
 // Write the whole file anew; throws Error, naming the disk when it is full.
 void write_text(const std::filesystem::path& path, std::string_view text);
@@ -23,8 +23,8 @@ std::string last_lines(std::string_view text, int count);
 // True when a program's words say that the disk is full.
 bool says_disk_full(std::string_view words);
 
-// While it lives, this thread touches files with the rights of the account only, so that root follows no link
-// that the account has laid. Without an account it does nothing. Start no process inside.
+// While this object lives, the thread touches files with the rights of the account only. So root follows no
+// link that the account has laid. Without an account the object does nothing. Start no process meanwhile.
 class ActingAs {
   public:
     explicit ActingAs(const std::optional<Account>& account);
@@ -36,7 +36,8 @@ class ActingAs {
     bool acting_;
 };
 
-// An exclusive lock on a folder between processes; waits for it. The kernel drops it when the holder dies.
+// An exclusive lock on a folder, between processes. The constructor waits for the lock; the kernel drops the
+// lock when its holder dies.
 class FolderLock {
   public:
     // Throws Error when the folder is not there.
@@ -47,8 +48,8 @@ class FolderLock {
     FolderLock& operator=(const FolderLock&) = delete;
     FolderLock& operator=(FolderLock&&) = delete;
 
-    // True while the path still names the folder that is locked: somebody may have removed it before we got
-    // it.
+    // True while the path still names the folder that is locked: somebody may have removed the folder before
+    // we got the lock.
     bool holds(const std::filesystem::path& folder) const;
 
   private:

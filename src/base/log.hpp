@@ -35,7 +35,7 @@ class Log {
         write(LogLevel::error, message, fields);
     }
 
-    // What a line looks like, without the time that stands before it in text.
+    // Make a line, without the time with which a line of text begins.
     static std::string line(LogFormat format, LogLevel level, std::string_view message,
                             std::initializer_list<Field> fields, std::string_view time);
 

@@ -30,18 +30,18 @@ struct Command {
     std::optional<std::filesystem::path> working_directory = {};
     std::vector<std::pair<std::string, std::string>> environment = {};  // added to the caller's
     std::optional<std::filesystem::path> errors = {};                   // stderr goes here instead, appended
-    bool dies_with_us = false;  // killed when the thread that started it ends
+    bool dies_with_us = false;  // the child is killed when the thread that started it ends
 };
 
 struct Outcome {
-    int exit_code;       // 128 + signal when it was killed
+    int exit_code;       // 128 + signal when a signal killed the child
     std::string output;  // stdout and stderr together
 };
 
-// Run to the end and collect the output. Throws Error when it cannot be started.
+// Run a command to its end and collect the output. Throws Error when the command cannot be started.
 Outcome run(const Command& command);
 
-// A started child. Its destructor kills and reaps it.
+// A child process that was started. The destructor kills and reaps the child.
 class Process {
   public:
     explicit Process(const Command& command);
@@ -54,11 +54,11 @@ class Process {
     pid_t pid() const { return pid_; }
     bool running();
     void signal(int number) const;
-    // Wait for its end; empty when it still runs after the time given.
+    // Wait for the end of the child; empty when the child still runs after the time given.
     std::optional<int> wait(std::chrono::milliseconds timeout);
-    // SIGTERM, then SIGKILL after the grace time; returns its exit code.
+    // Send SIGTERM, then SIGKILL after the grace time. Returns the exit code.
     int stop(std::chrono::milliseconds grace = std::chrono::seconds(10));
-    // Forget the child: it goes on without us.
+    // Forget the child, which goes on without us.
     void release() { pid_ = -1; }
 
   private:
@@ -68,7 +68,7 @@ class Process {
 
 // True while the process exists and has not ended (one that nobody has reaped yet has ended).
 bool process_alive(pid_t pid);
-// The words it was started with; empty when the process is gone or hidden from us.
+// The words with which a process was started; empty when the process is gone or hidden from us.
 std::vector<std::string> command_line_of(pid_t pid);
 
 // A TCP port on loopback that was free a moment ago.

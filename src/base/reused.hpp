@@ -1,7 +1,7 @@
 #pragma once
-// A list that is filled and cleared again and again, and whose elements keep their memory meanwhile.
+// A list that is filled and cleared again and again. Its elements keep their memory.
 //
-// An element that comes out of emplace_back() may hold what it held before: whoever takes one sets all of it.
+// An element that emplace_back() returns may hold old values: the caller sets every member.
 
 #include <cstddef>
 #include <initializer_list>
@@ -31,7 +31,7 @@ class Reused {
     }
     void push_back(T item) { emplace_back() = std::move(item); }
     void clear() { size_ = 0; }
-    // Drop what is behind the first `size`.
+    // Keep the first `size` elements.
     void shorten(std::size_t size) { size_ = size; }
 
     std::size_t size() const { return size_; }

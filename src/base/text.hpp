@@ -1,5 +1,5 @@
 #pragma once
-// Text forms of bytes, and comparing names: what several rooms need.
+// Text forms of bytes, and the comparison of names.
 
 #include <string>
 #include <string_view>
@@ -9,27 +9,27 @@ namespace baton {
 // The length of the UTF-8 character that begins at `at`, or 0 when none does.
 std::size_t utf8_length(std::string_view bytes, std::size_t at);
 bool is_utf8(std::string_view bytes);
-// True when PostgreSQL can hold it as text: UTF-8 without NUL.
+// True when PostgreSQL can hold the bytes as text: UTF-8 without NUL.
 bool is_text(std::string_view bytes);
 
-// Letters of ASCII in lower case.
+// Return the text with ASCII letters in lower case.
 std::string lower(std::string_view text);
-// Whether two names are the same but for the case of ASCII's letters.
+// Compare two names; the case of ASCII letters does not count.
 bool same_name(std::string_view a, std::string_view b);
 
-// Two digits for a byte, in lower case.
+// Append each byte as two hexadecimal digits, in lower case.
 void append_hex(std::string& out, std::string_view bytes);
 std::string to_hex(std::string_view bytes);
-// 16 bytes as 8-4-4-4-12 digits.
+// Append 16 bytes as a UUID: 8-4-4-4-12 digits.
 void append_uuid(std::string& out, std::string_view bytes);
 
 void append_base64(std::string& out, std::string_view bytes);
 
-// A byte as %XX.
+// Append a byte as %XX.
 void append_percent(std::string& out, char byte);
-// Everything but letters, digits and -._~ as %XX: a value within a URL.
+// Append a value as it stands within a URL: everything but letters, digits and -._~ becomes %XX.
 void append_url_escaped(std::string& out, std::string_view value);
-// %XX as the byte that it stands for; a percent sign without two digits stays.
+// Replace each %XX by its byte. A percent sign without two digits stays.
 std::string percent_decoded(std::string_view text);
 
 }  // namespace baton

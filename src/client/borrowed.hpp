@@ -1,5 +1,5 @@
 #pragma once
-// Somebody else's connection: statements run on it, and it is given back as it was.
+// The user's connection. Statements run on it; afterwards the connection is in the same state as before.
 
 #include <libpq-fe.h>
 

@@ -2,9 +2,8 @@
 // The loop of a worker: lease, handle, settle, commit.
 //
 //   batch    what one lease covers
-//   segment  the deliveries of a batch that share a transaction: all that are left, up to the first failure;
-//   one
-//            at a time once a transaction as a whole has failed
+//   segment  the deliveries of a batch that share a transaction: all that are left, up to the first failure.
+//            After a transaction failed as a whole, a segment is one delivery.
 
 #include <atomic>
 #include <random>
@@ -29,12 +28,12 @@ class Engine {
     // How a segment ended.
     struct Segment {
         std::size_t done = 0;            // handled, from the front
-        std::optional<Failure> failure;  // of the one after those
+        std::optional<Failure> failure;  // of the delivery behind those
         Parked parked;
     };
     struct BatchFailed;
 
-    // Take a batch and handle it; false when there was none.
+    // Take a batch and handle it. False when there was no batch.
     bool step(const std::stop_token& stop);
     void handle(const std::stop_token& stop);
     bool handle_some(std::size_t& limit, const std::stop_token& stop);
@@ -67,9 +66,9 @@ class Engine {
                    // one
     int reruns_ = 0;
     enum class Begun { none, one, many };
-    Begun begun_ = Begun::none;  // what the handler is at, or was at last in this transaction
+    Begun begun_ = Begun::none;  // what the handler does, or did last in this transaction
     EventId begun_id_{""};
-    std::optional<EventId> broke_with_;  // what the handler was at when the connection broke last
+    std::optional<EventId> broke_with_;  // the delivery in work when the connection broke last
     bool charged_ = false;               // ... twice in a row
     bool one_by_one_ = false;            // one of a batch breaks the connection
     std::unique_ptr<postgres::Doorbell> doorbell_;

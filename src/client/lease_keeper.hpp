@@ -1,6 +1,6 @@
 #pragma once
-// Extends a lease while a handler takes long, on a connection and a thread of its own; both are made when
-// they are first needed.
+// Extends a lease while a handler takes long. The keeper has its own connection and thread, which are made
+// when they are first needed.
 
 #include <condition_variable>
 #include <mutex>
@@ -20,9 +20,9 @@ class LeaseKeeper {
     LeaseKeeper(const LeaseKeeper&) = delete;
     LeaseKeeper& operator=(const LeaseKeeper&) = delete;
 
-    // Keep this lease until let_go(). When it is lost, the settling will say so.
+    // Keep this lease until let_go(). When the lease is lost, the worker learns so when it settles.
     void hold(std::string token, std::span<const Delivery> deliveries);
-    // Stop; an extension that is under way is waited for, so that it does not cross the settling.
+    // Stop. Waits for an extension that is under way, so that the extension does not cross the settling.
     void let_go();
 
   private:

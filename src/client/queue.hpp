@@ -1,7 +1,8 @@
 #pragma once
-// What a worker works through: the events of a group, or the messages of an inbox. The engine knows neither.
+// The work of a worker: the events of a group, or the messages of an inbox. The engine knows only this
+// interface.
 //
-// Statements run on the connection that is given, in the transaction that is open there, if one is.
+// Statements run on the given connection, in the transaction that is open there, if there is one.
 
 #include <chrono>
 #include <memory>
@@ -16,7 +17,7 @@
 
 namespace baton::client {
 
-// A lease and what is under it, in the order in which it is to be handled.
+// A lease and its deliveries, in the order in which they are to be handled.
 struct Batch {
     std::string token;
     std::vector<Delivery> deliveries;
@@ -28,7 +29,7 @@ struct Failure {
     std::chrono::milliseconds after{-1};  // negative: by backoff
 };
 
-// What became of a failed delivery, and which others may not be handled now because of it.
+// What became of a failed delivery, and which other deliveries may not be handled now because of it.
 struct Parked {
     bool dead = false;
     std::vector<std::int64_t> held_back;  // their positions
@@ -40,23 +41,22 @@ class Queue {
 
     virtual ~Queue() = default;
 
-    // Look at the server when a connection is new: what is there, is it of the right kind?
+    // Check on a new connection that the group or inbox exists and is of the right kind.
     virtual void open(Connection& db) = 0;
     // Lease the next deliveries; empty when there are none.
     virtual Batch take(Connection& db) = 0;
-    // Settle deliveries of one lease, the first of those that are left. Throws LeaseLost when they are not
-    // ours.
+    // Settle the first deliveries that are left of a lease. Throws LeaseLost when they are not ours any more.
     virtual void settle(Connection& db, const std::string& token, std::span<const Delivery> done) = 0;
-    // Settle one as failed.
+    // Settle a delivery as failed.
     virtual Parked fail(Connection& db, const std::string& token, const Delivery& delivery,
                         const Failure& failure) = 0;
-    // Give back what was not begun.
+    // Give back deliveries that were not begun.
     virtual void release(Connection& db, const std::string& token, std::span<const Delivery> left) = 0;
-    // Keep it for longer. Called on another connection, by another thread.
+    // Keep a lease for longer. Called on another connection, by another thread.
     virtual void extend(Connection& db, const std::string& token, std::span<const EventId> ids) const = 0;
-    // True when everything under a lease is handled as one: lost in part is lost.
+    // True when a lease is whole or lost: who loses one delivery of it loses all.
     virtual bool one_lease_for_all() const = 0;
-    // How to be woken, for an idle worker; null when it can only look again and again.
+    // Wakes an idle worker. Null when a worker can only look again and again.
     virtual std::unique_ptr<postgres::Doorbell> doorbell() const { return nullptr; }
 };
 

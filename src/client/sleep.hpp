@@ -13,7 +13,8 @@ class Sleep {
     Sleep(const Sleep&) = delete;
     Sleep& operator=(const Sleep&) = delete;
 
-    // Sleep until the time is over, a stop is requested, or `socket` (-1: none) is readable; true when it is.
+    // Sleep until the time is over, a stop is requested, or `socket` (-1: none) is readable. True when the
+    // socket is readable.
     bool wait(std::chrono::milliseconds time, const std::stop_token& stop, int socket = -1);
 
   private:

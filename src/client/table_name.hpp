@@ -1,13 +1,13 @@
 #pragma once
-// Names of tables as SQL writes them, turned into quoted ones that are safe inside a statement.
+// Turns the name of a table, as SQL writes it, into a quoted name that is safe inside a statement.
 
 #include <string>
 #include <string_view>
 
 namespace baton::client {
 
-// orders -> "orders", Shop.orders -> "shop"."orders", "Odd ""Name""" as it is. Throws UsageError when it is
-// no name.
+// orders -> "orders", Shop.orders -> "shop"."orders"; "Odd ""Name""" stays. Throws UsageError when the text
+// is no name.
 std::string quote_table_name(std::string_view name);
 
 }  // namespace baton::client

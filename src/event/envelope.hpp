@@ -1,13 +1,13 @@
 #pragma once
 // How an event is put into a message.
 //
-//   raw                     the payload as it is; what else is known goes into headers
+//   raw                     the payload as it is; the other fields of the event become headers
 //   json                    one JSON object with everything
 //   cloudevents             CloudEvents 1.0, binary mode: the payload as it is, attributes in headers
 //   cloudevents-structured  CloudEvents 1.0, structured mode: one JSON object of type
 //   application/cloudevents+json
 //
-// The event's own headers travel as headers in each of them.
+// In all four kinds the event's own headers become headers of the message.
 
 #include <optional>
 #include <string>
@@ -32,21 +32,21 @@ class Envelope {
   public:
     struct Options {
         EnvelopeKind kind = EnvelopeKind::raw;
-        // The CloudEvents source, a URI reference; may be a template, whose values are percent-encoded.
+        // The CloudEvents source, a URI reference. It may be a template; the values are percent-encoded.
         std::string source = "/baton/{aggregate_type|events}";
-        bool metadata = true;  // raw: write what is known of the event into headers
+        bool metadata = true;  // raw: write the fields of the event into headers
         HeaderBinding binding;
     };
 
-    // Throws UsageError when the options cannot be.
+    // Throws UsageError when the options contradict each other.
     explicit Envelope(Options options);
 
-    // Read a kind by its name above; throws UsageError naming those that exist.
+    // Read the name of a kind. Throws UsageError, which lists the kinds.
     static EnvelopeKind kind_of(std::string_view name);
 
-    // Fill in key, body, content type and headers; id and destination are the router's. A body that is not
-    // the payload itself is written into `storage`: the message is good as long as neither the event nor
-    // `storage` moves. Throws RenderError when the event cannot be put into this form. One thread at a time.
+    // Fill in key, body, content type and headers. The router fills in id and destination. A body that is not
+    // the payload itself is written into `storage`: the message is valid as long as neither the event nor
+    // `storage` moves. Throws RenderError when the event cannot take this form. One thread at a time.
     void render(const Event& event, Message& message, std::string& storage) const;
 
   private:

@@ -1,8 +1,8 @@
 #pragma once
 // An event as it leaves the log, and a message as it goes to a sink.
 //
-// Both are views: the bytes belong to the batch that was read. Whoever holds the batch may use them; nobody
-// copies a payload on the way from the server's answer to the broker's library.
+// Both are views: the bytes belong to the batch that was read, and are valid while somebody holds the batch.
+// No payload is copied on the way from the server's answer to the broker's library.
 
 #include <chrono>
 #include <cstdint>
@@ -22,9 +22,11 @@ using Timestamp = std::chrono::sys_time<std::chrono::microseconds>;
 enum class PayloadKind { json, text, bytes };
 
 struct Event {
-    std::int64_t id = 0;         // its place in the log; 0 for events that do not come from one
-    std::string_view source_id;  // how its source names it: the id as text, or an adopted table's own key
-    std::string_view event_id;   // what consumers deduplicate by: a UUID, ULID or the source's own id
+    std::int64_t id = 0;  // place of the event in the log; 0 when the event comes from no log
+    std::string_view
+        source_id;  // the source's name for the event: the id as text, or the key of an adopted table
+    std::string_view
+        event_id;  // consumers recognise a copy by this id: a UUID, a ULID or the source's own id
     Field tenant_id;
     Field aggregate_type;
     Field aggregate_id;
@@ -34,20 +36,21 @@ struct Event {
     Field partition_key;
     PayloadKind payload_kind = PayloadKind::json;
     Field payload;
-    Field content_type;  // of the payload, where its source says more than its kind does
+    Field content_type;  // of the payload, where the source tells more than payload_kind does
     Field headers;       // a JSON object as text
     Field trace_id;
     Field correlation_id;
     Field causation_id;
     Timestamp occurred_at{};
     int attempt = 1;  // 1 for the first delivery
-    // How many bytes it has, where its source left payload and headers out because it has too many.
+    // How many bytes payload and headers have, where the source left them out because they are too large.
     std::size_t too_large = 0;
-    // It came from a broker: nothing behind it keeps what cannot be delivered, so the sink has to.
+    // The event came from a broker. No table keeps the event when it cannot be delivered, so the sink has to.
     bool from_broker = false;
-    Field malformed;  // why it could not be read; the payload then holds its bytes as they came
+    Field malformed;  // why the message could not be read; the payload then holds the bytes as they came
 
-    // Events with one key keep their order: the partition key, else the aggregate's id, else none.
+    // Events with the same key keep their order. The key is the partition key, else the aggregate's id, else
+    // none.
     std::string_view key() const { return partition_key.value_or(aggregate_id.value_or(std::string_view{})); }
 };
 
@@ -66,9 +69,9 @@ class Headers : public Reused<Header> {
     }
 };
 
-// What a sink sends: one event may become several (routing keys with commas).
+// What a sink sends. One event may become several messages (routing keys with commas).
 struct Message {
-    std::uint64_t ticket = 0;  // names it in the sink's reports
+    std::uint64_t ticket = 0;  // names the message in the sink's reports
     std::string message_id;    // the same at every redelivery
     std::string destination;   // topic, subject, routing key, stream, queue or URL
     std::string_view key;      // empty: no order needed

@@ -7,9 +7,9 @@
 
 namespace baton {
 
-// Does what append_headers() does, many times faster for the usual headers: texts, whole numbers, true and
-// false. Members come as they are written, not by name. One reader is for one thread at a time: it keeps its
-// memory from one event to the next. A copy has memory of its own.
+// Does the same as append_headers(), many times faster for the usual headers: texts, whole numbers, true and
+// false. Members come in the order in which they are written, not by name. A reader keeps its memory from one
+// event to the next, so only one thread at a time may use it. A copy has memory of its own.
 class HeaderReader {
   public:
     HeaderReader();

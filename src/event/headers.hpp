@@ -7,15 +7,15 @@
 
 namespace baton {
 
-// Append the members of a JSON object: texts as they are, null as nothing, everything else as its JSON text.
-// Throws RenderError when it is no JSON object.
+// Append the members of a JSON object: a text as it is, null as an empty value, everything else as JSON text.
+// Throws RenderError when the text is no JSON object.
 void append_headers(Headers& headers, std::string_view json_object);
 
 // Compare names, whatever their case.
 bool is_named(const Header& header, std::string_view name);
 bool begins_with(std::string_view name, std::string_view beginning);
 
-// True when a header with this name stands behind it too: where a name may stand once, the last one counts.
+// True when a later header has the same name. Where a name may stand only once, the last header counts.
 bool comes_again(const Headers& headers, std::size_t place);
 
 // Find a header by name, whatever its case; null when there is none.

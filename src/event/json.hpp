@@ -1,5 +1,5 @@
 #pragma once
-// Writing JSON piece by piece into a buffer, without building a tree: what the hot path needs and no more.
+// JSON is written piece by piece into a buffer, without a tree. Only what the hot path needs is here.
 
 #include <string>
 #include <string_view>
@@ -18,8 +18,8 @@ void append_json_line(std::string& out, std::string_view json);
 bool is_json(std::string_view text);
 // True for application/json and everything that ends in +json, with or without parameters.
 bool is_json_type(std::string_view content_type);
-// Take a JSON object apart: its members by name, each value as it is written. The text must be valid; it is
-// no object when nothing comes back and it is not "{}".
+// Take a JSON object apart: names of members, each with its value as it is written. The text must be valid
+// JSON. For JSON that is no object the result is empty.
 std::vector<std::pair<std::string, std::string_view>> json_members(std::string_view object);
 
 }  // namespace baton

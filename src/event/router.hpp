@@ -1,5 +1,5 @@
 #pragma once
-// Where an event goes: whether a pipeline wants it at all, and to which destinations.
+// Whether a pipeline wants an event, and to which destinations the event goes.
 
 #include <string>
 #include <string_view>
@@ -10,15 +10,15 @@
 
 namespace baton {
 
-// What a destination may look like, as a broker says. None may be empty.
+// What a destination of a broker may look like. No destination may be empty.
 struct DestinationRules {
-    // What else is wrong with a destination, or null.
+    // Says what is wrong with a destination; null when nothing is.
     const char* (*flaw_of)(std::string_view destination) = nullptr;
     // Values are percent-encoded, and a comma is a character like any other.
     bool is_url = false;
 };
 
-// For destinations that are addresses of the web.
+// For destinations that are web addresses.
 extern const DestinationRules url_rules;
 
 // Empty lists let everything through. Patterns know * (any characters) and ? (one); a leading ! excludes.
@@ -40,7 +40,8 @@ class Router {
     Router(std::string_view destination, DestinationRules rules = {}, Filter filter = {});
 
     bool wants(const Event& event) const { return filter_.wants(event); }
-    // Find the event's destinations, each once. Throws RenderError when there is none or one that cannot be.
+    // Find the event's destinations, each once. Throws RenderError when there is none, or when one breaks the
+    // rules.
     void route(const Event& event, Reused<std::string>& destinations) const;
 
   private:
@@ -51,7 +52,8 @@ class Router {
     Filter filter_;
 };
 
-// How a second, third ... message of one event is named, so that a broker that deduplicates keeps them all.
+// Name a message of an event. The second, third ... message gets an id of its own, so that a broker that
+// drops copies keeps all of them.
 void write_message_id(std::string& id, const Event& event, std::string_view destination,
                       std::size_t destinations);
 

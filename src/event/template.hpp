@@ -1,10 +1,10 @@
 #pragma once
 // Text with event fields in braces: "shop.{aggregate_type}.{event_type}".
 //
-// {field} is replaced by the event's value. {topic|aggregate_type|orders} tries one after the other: a field
-// that is missing or empty gives way to the next, and a word that is no field stands for itself. A doubled
-// brace is a brace. A template with an unknown field is refused when it is made; an event that lacks a field
-// that the template needs is refused when it is rendered, because guessing would send it to the wrong place.
+// The event's value replaces {field}. {topic|aggregate_type|orders} tries its words in turn: a field that is
+// missing or empty gives way to the next word, and a word that is no field stands for itself. A doubled brace
+// is a brace. A template with an unknown field is refused when the template is made. An event that lacks a
+// needed field is refused when the event is rendered: a guess would send the event to the wrong place.
 
 #include <functional>
 #include <optional>
@@ -18,7 +18,7 @@
 
 namespace baton {
 
-// This event cannot be given its form or its destination, however often it is tried.
+// This event cannot get its form or its destination, however often that is tried.
 class RenderError : public Error {
   public:
     using Error::Error;
@@ -30,9 +30,9 @@ class Template {
     using Escape = std::function<void(std::string& out, std::string_view value)>;
 
     Template() = default;
-    // Throws UsageError naming what is wrong and which fields there are.
+    // Throws UsageError, which says what is wrong and lists the fields.
     explicit Template(std::string_view text, Escape escape = {});
-    // Go on with another one, whose values are escaped in its own way.
+    // Append another template. Its values keep their own way of escaping.
     void append(Template rest);
 
     // Append the rendered text. `topic` stands in for the event's own. Throws RenderError.
@@ -51,7 +51,7 @@ class Template {
     };
     struct Part {
         std::vector<Choice> choices;         // tried in turn; none: the part is text
-        std::optional<std::string> literal;  // the text, or what stands when no field does
+        std::optional<std::string> literal;  // the text, or the word that is left when no field has a value
         Escape escape;
     };
     void add_fields(std::string_view inside);
@@ -62,7 +62,7 @@ class Template {
 // The names that may stand in braces, separated by commas.
 std::string template_fields();
 
-// Append one name of a host, as it is; throws RenderError when the value is more than that or something else.
+// Append the value as one name of a host. Throws RenderError when the value is anything else.
 void append_host_name(std::string& out, std::string_view value);
 
 }  // namespace baton

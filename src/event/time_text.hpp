@@ -19,7 +19,7 @@ class TimeText {
     std::array<char, 32> chars_;
     std::size_t size_ = 0;
 };
-// Read such a time, with any offset and any number of decimals; nothing when it is none.
+// Read such a time, with any offset and any number of decimals. Nothing when the text is no time.
 std::optional<Timestamp> read_rfc3339(std::string_view text);
 
 }  // namespace baton

@@ -6,12 +6,12 @@
 
 namespace baton {
 
-// Return a traceparent for what an event has as trace id: a traceparent itself, or 32 hexadecimal digits with
-// or without dashes; empty when it is neither. The span id comes from the event's id, so that every delivery
-// gives the same.
+// Return a traceparent for an event's trace id, which is a traceparent itself, or 32 hexadecimal digits with
+// or without dashes. Empty for anything else. The span id comes from the event's id, so every delivery of an
+// event has the same traceparent.
 std::string make_traceparent(std::string_view trace_id, std::string_view event_id);
 
-// Return the trace id of a traceparent; empty when it is none.
+// Return the trace id of a traceparent; empty when the text is no traceparent.
 std::string_view trace_id_of(std::string_view traceparent);
 
 }  // namespace baton

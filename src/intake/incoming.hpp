@@ -1,25 +1,26 @@
 #pragma once
 // A message as a broker's library gave it, and how it becomes an event.
 //
-// The id by which a redelivery is recognised comes from the first of these that is there: id_header or
-// id_field where the settings name one; the broker's own (Nats-Msg-Id, the message_id property, a header
-// message-id or event-id); the envelope's; else the message's place in the broker, or, where it has none, a
-// digest of it. A CloudEvents id is unique only together with its source, so unless it is a UUID or a ULID
-// both make the id. An id that is too long for an index becomes its digest.
+// An inbox recognises a redelivery by the event's id. The id comes from the first of these that exists:
+// id_header or id_field where the settings name one; the broker's own id (Nats-Msg-Id, the message_id
+// property, a header message-id or event-id); the id in the envelope; the message's place in the broker; a
+// digest of the message. A CloudEvents id is unique only together with its source, so source and id together
+// make the event's id, unless the id is a UUID or a ULID. A digest replaces an id that is too long for an
+// index.
 //
-// What cannot be read becomes a malformed event: its bytes, why, and its place as its id, so that it is kept
-// once and does not take the id of a better copy.
+// A message that cannot be read becomes a malformed event with the bytes, the reason, and the message's place
+// as id. So the message is kept once, and does not take the id of a better copy.
 //
 //   envelope    "auto" | "raw" | "json" | "cloudevents" | "cloudevents-structured"; auto: by content type and
 //               headers (baton's own json envelope looks like any JSON, so it has to be named)
-//   format      "auto" | "json" | "text" | "bytes", of a raw body; auto: by content type, else what it is
+//   format      "auto" | "json" | "text" | "bytes", of a raw body; auto: by content type, else by the bytes
 //   id_header, id_field, type_header, type_field, key_header, key_field
 //               where id, event type and key are: a header, or a member of a JSON body ("order.id")
-//   missing_id  "position" | "malformed": what a message without id gets; malformed when id_header or
-//   id_field
-//               is set
-//   id_form     "text" | "uuid": for inboxes whose ids are UUIDs, any other id becomes one
-//   event_type  of messages that have none
+//   missing_id  "position" | "malformed": what becomes of a message without id; default: position, or
+//   malformed
+//               when id_header or id_field is set
+//   id_form     "text" | "uuid": for inboxes whose ids are UUIDs, every other id becomes a UUID
+//   event_type  the event type of messages that have none
 
 #include <deque>
 #include <string>
@@ -37,7 +38,8 @@ struct IncomingHeader {
     std::string_view value;
 };
 
-// A time as a broker gives it; nothing when it lies before 1970 or beyond the year 9999, which nobody meant.
+// The time that a broker gives. Nothing when it lies before 1970 or after the year 9999: nobody meant such a
+// time.
 template <class Unit>
 std::optional<Timestamp> broker_time(Unit since_1970) {
     constexpr auto end = std::chrono::sys_days(std::chrono::year(10000) / 1 / 1).time_since_epoch();
@@ -47,19 +49,19 @@ std::optional<Timestamp> broker_time(Unit since_1970) {
     return Timestamp(std::chrono::floor<std::chrono::microseconds>(since_1970));
 }
 
-// Views live as long as the batch that the message is put into.
+// A broker's message. Views live as long as the batch into which the message is put.
 struct Incoming {
-    Field body;  // nothing: the broker knows a message without one
+    Field body;  // nothing: the broker has messages without a body
     std::vector<IncomingHeader> headers;
-    std::string_view content_type;  // where the broker has a property for it
+    std::string_view content_type;  // where the broker has a property for this
     Field key;                      // likewise
     Field message_id;               // likewise
     std::string_view topic;         // topic, subject, routing key, stream or queue
-    std::string position;           // the same at every redelivery and never again used; empty: there is none
-    std::optional<Timestamp> time;  // when the broker got it
+    std::string position;           // the same at every redelivery, and never used again; empty: none
+    std::optional<Timestamp> time;  // when the broker got the message
 };
 
-// Events read from a broker, and the texts made for them. Subclasses own the library's messages.
+// Events from a broker, and the texts that were made for them. A subclass owns the library's messages.
 struct BrokerBatch : relay::Batch {
     std::deque<std::string> texts;
 
@@ -68,15 +70,17 @@ struct BrokerBatch : relay::Batch {
 
 class Decoder {
   public:
-    // Read the settings above. `broker` names the type of source: it begins the ids made of positions.
+    // Read the settings above. `broker` is the type of the source: ids that are made of positions begin with
+    // it.
     Decoder(const relay::Settings& settings, std::string broker, HeaderBinding binding);
 
-    // Append the message to the batch as an event. Never throws for what a message holds.
+    // Append the message to the batch as an event. No content of a message makes this throw.
     void decode(const Incoming& message, BrokerBatch& batch) const;
 
   private:
     enum class Format { automatic, json, text, bytes };
-    // Where a value is found: a header, a member of the body, or neither was named.
+    // Where a value is found: in a header or in a member of the body. Both are empty when the settings name
+    // none.
     struct Place {
         std::string header;
         std::vector<std::string> path;

@@ -1,5 +1,5 @@
 #pragma once
-// Ids of messages: which of them are unique by themselves, and ids for messages that bring none.
+// Ids of messages: ids that are unique by themselves, and ids for messages that bring none.
 
 #include <string>
 #include <string_view>
@@ -8,18 +8,19 @@
 
 namespace baton::intake {
 
-// An index takes no longer ones.
+// An index takes no longer ids.
 constexpr std::size_t longest_id = 512;
 
-// True for UUIDs and ULIDs, which nobody else makes a second time.
+// True for UUIDs and ULIDs: nobody makes the same one twice.
 bool is_unique_by_itself(std::string_view id);
 
 bool is_uuid(std::string_view id);
 
-// Make a UUID of a digest (version 8: of one's own making).
+// Make a UUID of a digest of the id (version 8: a form of our own).
 std::string uuid_of(std::string_view id);
 
-// Digest a message that has neither id nor place. What brokers add when they deliver again stays out.
+// Digest a message that has neither id nor place. Headers that brokers add when they deliver again do not
+// count.
 std::string digest_of(const Incoming& message);
 
 }  // namespace baton::intake

@@ -3,13 +3,13 @@
 // system's PostgreSQL in which baton's extension is installed. No system folder is touched.
 //
 //   D/baton.server   marks the folder as ours; holds the port
-//   D/baton.creating is there until the cluster is whole: what a killed creation left is made anew
-//   D/root/          the server's own view of a PostgreSQL installation (links), with baton in it
+//   D/baton.creating is there until the cluster is whole: when a creation was killed, the next one begins
+//   anew D/root/          the server's own view of a PostgreSQL installation (links), with baton in it
 //   D/data/          the cluster          D/log       the server's log
 //   D/.s.PGSQL.PORT  the socket           D/password  for connections over TCP
 //
-// The server refuses to run as root, so for root it runs as `postgres` and the folder belongs to that
-// account. Failures throw Error with a hint; create() leaves nothing behind when it fails.
+// PostgreSQL refuses to run as root. When root starts the server, it runs as `postgres` and the folder
+// belongs to this account. Failures throw Error with a hint. When create() fails, it leaves nothing behind.
 
 #include <filesystem>
 #include <optional>
@@ -26,23 +26,23 @@ class LocalServer {
   public:
     struct Options {
         std::filesystem::path folder;
-        int port = 0;                // 0: the one used before, or a free one
+        int port = 0;                // 0: the port that was used before, or a free port
         bool with_extension = true;  // install the extension's files and preload the module
         bool preload = true;
         std::vector<std::string> settings;  // name=value
     };
     enum class Stop { fast, immediate };
 
-    // Throws UsageError when the folder cannot serve: its path, or a folder that the caller may not look
-    // into.
+    // Throws UsageError when the folder cannot serve, because of its path or because the caller may not look
+    // into it.
     explicit LocalServer(Options options);
 
-    // Keep other processes from creating, starting or stopping this server; makes the folder when it is
+    // Keep other processes from creating, starting or stopping this server. Makes the folder when it is
     // missing.
     FolderLock lock();
-    // Make the cluster unless it is there; true when it was made.
+    // Make the cluster unless there is one; true when it was made.
     bool create();
-    // Start it and wait until it answers; recovers after a crash. No effect when it runs.
+    // Start the server and wait until it answers. Recovers after a crash. No effect on a server that runs.
     void start();
     void stop(Stop mode = Stop::fast);
     // Stop at once and delete everything, also the folders made on the way.
@@ -62,7 +62,7 @@ class LocalServer {
     std::string url(const std::string& database = "postgres", const std::string& role = "postgres") const;
     // Connection over TCP with the password, for programs of the user.
     std::string tcp_url(const std::string& database, const std::string& role) const;
-    // The password of the role that its user logs in as.
+    // The password with which the user's role logs in.
     std::string password() const;
     // The last lines of the server's log.
     std::string log_tail(int lines = 5) const;

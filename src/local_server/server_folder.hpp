@@ -1,5 +1,5 @@
 #pragma once
-// The folder of a private server: whether it can serve, and how it is emptied and given back.
+// The folder of a private server: checks before it is used, and how it is emptied and given back.
 
 #include <sys/types.h>
 
@@ -15,12 +15,12 @@ void check_folder_path(const std::filesystem::path& folder);
 // Refuse a folder that holds something else, or that belongs to another account than the server's.
 void check_folder_is_ours(const std::filesystem::path& folder, uid_t server_account);
 
-// Delete what is in the folder, as far as it goes.
+// Delete what is in the folder, as far as the system allows.
 void clear_folder(const std::filesystem::path& folder);
 // Delete these folders where they are empty, the last first.
 void remove_empty(const std::vector<std::filesystem::path>& folders);
 
-// Throw Error for a failed file operation, naming the disk when it is full.
+// Throw Error for a failed file operation. The error names the disk when the disk is full.
 [[noreturn]] void throw_as_error(const std::filesystem::filesystem_error& problem);
 
 std::string random_password();

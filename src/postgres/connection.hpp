@@ -2,9 +2,9 @@
 // One connection to a PostgreSQL server.
 //
 // Not thread-safe, except cancel_running(). Every failure throws: SqlError with the server's SQLSTATE, detail
-// and hint; ConnectionError when the connection is gone, in doubt when it broke while a statement was under
-// way. After a ConnectionError the object is dead: make a new one. No call waits for ever: a server that does
-// not answer within the Patience given counts as gone.
+// and hint; ConnectionError when the connection is gone. The ConnectionError is in doubt when the connection
+// broke while a statement was under way. After a ConnectionError the object is dead: make a new one. No call
+// waits for ever: a server that does not answer within the given Patience counts as gone.
 
 #include <libpq-fe.h>
 
@@ -61,18 +61,18 @@ struct Notification {
 class Connection {
   public:
     // Connects, or throws ConnectionError in the server's words. Unless the connection string says otherwise,
-    // ten seconds are allowed for each host that it names, and a peer that is gone is noticed by keepalives.
+    // each host in it has ten seconds, and keepalives notice a peer that is gone.
     explicit Connection(const std::string& conninfo, const std::string& application_name = "baton",
                         std::shared_ptr<const Patience> patience = std::make_shared<Patience>());
     Connection(Connection&&) noexcept = default;
     Connection& operator=(Connection&&) noexcept = default;
     ~Connection() = default;
 
-    // Run one or several statements without parameters; returns the last result.
+    // Run one or several statements without parameters. Returns the last result.
     Result exec(const std::string& sql);
     // Run one statement with parameters.
     Result query(const std::string& sql, const Params& params = {}, Format result_format = Format::text);
-    // Prepare under a name, then run it.
+    // Prepare a statement under a name, then run it by this name.
     void prepare(const std::string& name, const std::string& sql);
     Result run_prepared(const std::string& name, const Params& params = {},
                         Format result_format = Format::text);
@@ -90,7 +90,7 @@ class Connection {
     // Ask the server to cancel what runs on this connection. May be called from another thread.
     void cancel_running();
 
-    // Collect notices instead of dropping them; a hint stands behind the message.
+    // Give notices to `receiver` instead of dropping them. A hint stands behind the message.
     void on_notice(std::function<void(const std::string&)> receiver);
 
     bool in_transaction() const { return PQtransactionStatus(handle_.get()) != PQTRANS_IDLE; }
@@ -105,13 +105,13 @@ class Connection {
     // The same as check_result(), for a result of this connection.
     Result check(PGresult* result);
 
-    // Wait until the server says something, takes more of what is to be written (`writing`), or a moment is
-    // over. Throws ConnectionError, and leaves the connection dead, when nothing came in time since `asked`.
+    // Wait until the server says something, until it takes more bytes (`writing`), or for a moment. Throws
+    // ConnectionError when nothing came in time since `asked`; the connection is dead then.
     void await(Patience::Clock::time_point asked, bool writing);
 
   private:
     class Answering;
-    // Throw when nothing may be sent any more; returns when the statement was asked.
+    // Throw when nothing may be sent any more. Returns the moment at which the statement was asked.
     Patience::Clock::time_point begin();
     Result finish(int sent, Patience::Clock::time_point asked);
     void flush(Patience::Clock::time_point asked);
@@ -124,10 +124,10 @@ class Connection {
     std::unique_ptr<std::function<void(const std::string&)>> notice_receiver_;
 };
 
-// Turn a libpq result of any connection into ours, or throw what it says.
+// Turn a libpq result of any connection into a Result, or throw the error in it.
 Result check_result(PGconn* connection, PGresult* result);
 
-// BEGIN now, COMMIT on commit(), ROLLBACK when it goes out of scope without.
+// BEGIN in the constructor, COMMIT in commit(). ROLLBACK in the destructor when commit() was not called.
 class Transaction {
   public:
     explicit Transaction(Connection& connection, const std::string& begin = "begin");

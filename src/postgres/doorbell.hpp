@@ -1,11 +1,11 @@
 #pragma once
-// How a reader that found nothing is woken when events are committed: by the bell of the extension, by a
-// notification, or not at all, so that it polls. The reader's loop is the same for all three:
+// Wakes a reader that found nothing when events are committed: by the bell of the extension or by a
+// notification. Without both the reader polls. The reader's loop is always the same:
 //
 //   look; found something: found(); nothing: sleep for arm(), or until wakeup() has something to read and
 //   rung() says true; look again
 //
-// Between a look and the sleep after it no commit is missed. One thread uses it.
+// No commit between a look and the sleep after it is missed. One thread uses a doorbell.
 
 #include <chrono>
 #include <memory>
@@ -24,14 +24,14 @@ class Doorbell {
     virtual milliseconds arm() = 0;
     // The last look found something.
     virtual void found() {}
-    // A socket that becomes readable when it rings; -1 when there is none.
+    // A socket that becomes readable when the doorbell rings; -1 when there is none.
     virtual int wakeup() const { return -1; }
     // Read from the socket; true when it is time to look.
     virtual bool rung() { return false; }
 };
 
-// How events are waited for: "auto" asks the server, the others are bell, notify and poll.
-// Behind a pooler that gives each transaction another session only polling works.
+// Make a doorbell of a kind: bell, notify or poll; "auto" asks the server for the kind. Behind a pooler that
+// gives each transaction another session only polling works.
 std::unique_ptr<Doorbell> make_doorbell(const std::string& conninfo, const std::string& outbox,
                                         const std::string& reader, std::string kind,
                                         std::shared_ptr<const Patience> patience);

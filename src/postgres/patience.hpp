@@ -1,10 +1,10 @@
 #pragma once
 // How long connections wait for their server.
 //
-// A server that is frozen, or a network that swallows everything, closes nothing: without a limit a wait
-// would last for ever. Connections that belong together share one Patience. It ends where a lease does that
-// their owner holds, and it may be ended from any thread; a wait that is under way heeds that within a tenth
-// of a second.
+// A frozen server closes no connection, and neither does a network that swallows everything: without a limit
+// a wait would last for ever. Connections that belong together share one Patience. The Patience ends when the
+// lease of their owner ends, and any thread may end it. A wait that is under way notices the end within a
+// tenth of a second.
 
 #include <algorithm>
 #include <atomic>
@@ -27,7 +27,7 @@ class Patience {
     // `answer`: how long the server may take for one statement.
     explicit Patience(std::chrono::milliseconds answer = usual) : answer_(answer) {}
 
-    // The owner's lease lasts until then; what is asked later fails at once.
+    // Set the end of the owner's lease. A statement that is asked later fails at once.
     void lasts_until(Clock::time_point end) { lease_ = end.time_since_epoch().count(); }
     // Whatever the lease says, nobody waits beyond this time.
     void end_by(Clock::time_point end) { end_ = std::min(end_.load(), end.time_since_epoch().count()); }
@@ -36,10 +36,10 @@ class Patience {
     }
     bool over() const { return Clock::now() >= end(); }
 
-    // Until when the answer to a statement is waited for.
+    // Until when to wait for the answer to a statement.
     Clock::time_point limit(Clock::time_point asked) const { return std::min(asked + answer_, end()); }
 
-    // How long a wait may last before the end is looked at again.
+    // How long a wait lasts before it looks at the end again.
     static constexpr std::chrono::milliseconds glance{100};
 
   private:

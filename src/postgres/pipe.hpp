@@ -1,9 +1,9 @@
 #pragma once
-// A connection in libpq's pipeline mode: statements are sent without waiting for the answers to those before.
+// A connection in libpq's pipeline mode: a statement is sent before earlier statements were answered.
 //
-// Statements between two calls of sync() are one transaction. An answer goes to the handler of its statement,
-// in the order of sending, from within pump() or call(). The first error throws from there, and then the pipe
-// is dead: make a new one. One thread at a time.
+// Statements between two calls of sync() are one transaction. pump() and call() give each answer to the
+// handler of its statement, in the order of sending, and throw the first error. After an error the pipe is
+// dead: make a new one. One thread at a time.
 
 #include <deque>
 #include <functional>
@@ -18,21 +18,22 @@ class Pipe {
 
     explicit Pipe(Connection connection);
 
-    // Prepare under a name; answers come with the others.
+    // Prepare a statement under a name. The answer comes with the others.
     void prepare(const std::string& name, const std::string& sql);
     void send(const std::string& sql, const Params& params, Handler handler = {},
               Format format = Format::text);
     void send_prepared(const std::string& name, const Params& params, Handler handler = {},
                        Format format = Format::text);
-    // End the transaction; `handler` gets to know when it is committed.
+    // End the transaction. `handler` is called when the transaction is committed.
     void sync(std::function<void()> handler = {});
 
-    // Send one statement as a transaction of its own and wait for its answer, and so for all before it.
+    // Send one statement as a transaction of its own. Wait for its answer, and for all answers before it.
     Result call(const std::string& sql, const Params& params = {});
 
-    // Write what the server takes, read what it said, run the handlers; does not wait.
+    // Write as much as the server takes, read what the server said, run the handlers. Does not wait.
     void pump();
-    // What a caller that waits polls for: POLLIN, and POLLOUT while something is still to be written.
+    // The events for which a waiting caller polls: POLLIN, and POLLOUT while something is still to be
+    // written.
     short events() const;
     int socket() const { return PQsocket(connection_.native()); }
     bool idle() const { return waiting_.empty(); }

@@ -1,5 +1,5 @@
 #pragma once
-// What a statement gave back. Owns the libpq result; values are views into it.
+// The result of a statement. Owns the libpq result; values are views into that result.
 
 #include <libpq-fe.h>
 
@@ -20,7 +20,7 @@ class Result {
     int rows() const { return PQntuples(result_.get()); }
     int columns() const { return PQnfields(result_.get()); }
     bool empty() const { return rows() == 0; }
-    // Rows that the command touched, 0 where that has no meaning.
+    // How many rows the command touched; 0 where this has no meaning.
     long affected() const;
 
     // Throws UsageError when there is no such column.
@@ -38,7 +38,7 @@ class Result {
     }
     bool boolean(int row, int col) const { return view(row, col) == "t"; }
 
-    // Read a number from a value in text format; throws Error when it is none.
+    // Read a number from a value in text format. Throws Error when the value is no number.
     template <class Number = long long>
     Number number(int row, int col) const {
         Number value{};
@@ -50,7 +50,7 @@ class Result {
     }
 
     PGresult* native() const { return result_.get(); }
-    // Give it away: the caller clears it.
+    // Give the libpq result to the caller, who clears it.
     PGresult* release() { return result_.release(); }
 
   private:

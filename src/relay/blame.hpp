@@ -1,14 +1,15 @@
 #pragma once
-// Whose fault it is that a message did not get through, and what follows from that for its event.
+// Whose fault a failed message is, and what follows for its event.
 //
 // Faults. The sink says which one a failure is (Verdict):
 //   moment       unreachable, throttled, no leader: the same message may be taken in a moment
-//   destination  login or right refused; topic, stream, exchange, queue or inbox missing; an address that
-//                may not be connected to: nothing is taken until somebody mends that
+//   destination  login or right refused; topic, stream, exchange, queue or inbox missing; a forbidden
+//   address:
+//                nothing is taken until somebody mends the cause
 //   event        this message will never be taken: too large, malformed, refused for its content
 //
-// Rulings. "Others went": the sink took something else since this event was tried before, so the sink is up.
-// Only the first event of its key is judged by that: those behind it fail with it.
+// Rulings. "Others went": the sink took another event since the last try of this event, so the sink is up.
+// This counts only for the first event of a key: the events behind it fail together with it.
 //
 //   fault        others went  and                                                    ruling
 //   moment       no           fewer than `attempts` tries                            await_sink
@@ -18,15 +19,15 @@
 //   destination  yes          as often as `attempts`                                 park
 //   event        either                                                              bury
 //
-// A streak of events that were given up (parked or buried) without one delivered in between is nobody's
-// poison but a mistake in the settings or at the destination, whatever the sink says. After `give_up_limit`
-// of them, park and bury become
+// When many events in a row are given up (parked or buried) and none is delivered in between, the events are
+// not to blame: there is a mistake in the settings or at the destination, whatever the sink says. After
+// `give_up_limit` such events, park and bury become
 //
 //   any          either       `give_up_limit` given up in a row                      stop
 //
-// and nothing more is given up until one event is delivered, or an operator starts the pipeline anew.
+// and no more events are given up until one event is delivered, or an operator starts the pipeline anew.
 //
-// Where nothing keeps what is given up (`keeps_trying`), every event is waited for.
+// Where no table keeps events that are given up (`keeps_trying`), no event is given up.
 
 #include <cstdint>
 #include <string>
@@ -38,10 +39,11 @@ const char* name_of(Fault fault);
 
 enum class Ruling : std::uint8_t {
     await_sink,  // try again; once the sink takes something, at once
-    ask_sink,    // park it when nothing else can be tried and the sink says that it is up; else await_sink
-    wait,        // try again after its own pause; it counts against the event
-    park,        // give it up for now
-    bury,        // give it up for good
+    ask_sink,    // park the event when nothing else can be tried and the sink says that it is up; else
+                 // await_sink
+    wait,        // try again after the event's own pause; the try counts against the event
+    park,        // give the event up for now
+    bury,        // give the event up for good
     stop         // as await_sink, and the pipeline says that it is stopped
 };
 
@@ -57,7 +59,7 @@ class Streak {
         ++count_;
         why_ = why;
     }
-    // What an operator needs to know when it is full.
+    // What an operator needs to know when the limit is reached.
     std::string words() const;
 
   private:
@@ -68,10 +70,10 @@ class Streak {
 
 // What is known of one event.
 struct Record {
-    std::uint32_t attempts = 0;  // that count against it
-    std::uint32_t tries = 0;     // that were made since the sink was back last
-    std::uint32_t outage = 0;    // how many outages had been over when it failed last
-    std::uint64_t progress = 0;  // how much had been delivered when it was tried last
+    std::uint32_t attempts = 0;  // failed tries that count against the event
+    std::uint32_t tries = 0;     // tries since the sink was back last
+    std::uint32_t outage = 0;    // how many outages were over when the event failed last
+    std::uint64_t progress = 0;  // how much was delivered when the event was tried last
 };
 
 struct BlameRules {
@@ -98,9 +100,9 @@ class Blame {
     void outage_is_over() { ++outages_; }
     void gave_up(const std::string& why) { streak_.gave_up(why); }
 
-    // Judge an event whose messages came back. `first`: none of its key waits before it.
+    // Judge an event whose messages came back. `first`: no earlier event of its key waits.
     Ruling judge(Record& record, Fault fault, bool first);
-    // What follows when the sink was asked, after ask_sink, and said that it is up.
+    // The ruling after ask_sink, when the sink said that it is up.
     Ruling sink_is_up() const { return unless_stopped(Ruling::park); }
 
   private:
@@ -109,7 +111,7 @@ class Blame {
     BlameRules rules_;
     Streak streak_;
     std::uint64_t progress_ = 0;  // messages delivered
-    std::uint32_t outages_ = 0;   // that are over
+    std::uint32_t outages_ = 0;   // outages that are over
 };
 
 }  // namespace baton::relay

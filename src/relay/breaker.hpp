@@ -1,6 +1,6 @@
 #pragma once
-// Two reasons to send nothing for a while: a sink that takes nothing, and a limit on the rate.
-// Time comes in as an argument.
+// Two reasons to send nothing for a while: a sink that takes nothing, and a limit on the rate. The time is an
+// argument.
 
 #include <algorithm>
 #include <chrono>
@@ -29,7 +29,7 @@ class Breaker {
     }
 
     void sent() { probing_ = until_.has_value(); }
-    // True when the sink was down since it took something last.
+    // Note a delivery. True when the sink was down between the last delivery and this one.
     bool delivered() {
         failures_ = 0;
         count_ = 0;
@@ -37,7 +37,7 @@ class Breaker {
         probing_ = false;
         return std::exchange(was_down_, false);
     }
-    // The sink is up: it refused a message for its own sake.
+    // Note that the sink refused a message for its content: so the sink is up.
     void rejected() {
         if (!std::exchange(probing_, false)) return;
         until_.reset();
@@ -61,7 +61,7 @@ class Breaker {
     bool was_down_ = false;
 };
 
-// So many per second, evenly; what was not used is saved for a tenth of a second.
+// So many messages per second, evenly. What was not used is saved for a tenth of a second.
 class RateLimit {
   public:
     explicit RateLimit(double per_second) : per_second_(per_second) {}
@@ -77,7 +77,7 @@ class RateLimit {
     void sent() {
         if (limited()) tokens_ -= 1;
     }
-    // When the next one may go.
+    // When the next message may go.
     Time next() const {
         return at_ + std::chrono::microseconds(static_cast<std::int64_t>(1e6 / per_second_));
     }

@@ -9,7 +9,7 @@
 //   [pipeline.source]    outbox = "order_events"
 //   [pipeline.sink]      type = "file", path = "out.jsonl"
 //
-// Every setting remembers file, line and key for the messages about it.
+// Every setting remembers file, line and key for error messages.
 
 #include <filesystem>
 #include <map>
@@ -27,15 +27,15 @@ struct Config {
 };
 
 // Read a file, or every *.toml of a folder in the order of their names. Throws SettingsError with file and
-// line: no TOML, unknown tables, a pipeline without a name or with one used twice, a table of the relay's own
-// in two files.
+// line when a file is no TOML, has an unknown table, or has a pipeline whose name is missing or used twice,
+// and when a table of the relay's own stands in two files.
 Config read_config(const std::filesystem::path& path);
 // The files that read_config() reads.
 std::vector<std::filesystem::path> config_files(const std::filesystem::path& path);
-// The same from text; `name` stands for the file in messages.
+// Read the configuration from text. `name` stands for the file in messages.
 Config parse_config(std::string_view text, const std::string& name);
 
-// Add the catalog's pipelines to those of the file; throws SettingsError when a name is used in both.
+// Add the catalog's pipelines to the file's pipelines. Throws SettingsError when a name is used in both.
 std::vector<Settings> join(std::vector<Settings> file, std::vector<Settings> catalog);
 
 }  // namespace baton::relay

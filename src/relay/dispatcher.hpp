@@ -1,18 +1,20 @@
 #pragma once
-// Carries batches through a sink: sends in order of keys, keeps a bounded number in flight, tries again what
-// failed for now, and settles each batch from its beginning.
+// Carries batches through a sink: sends the messages of a key in order, keeps a bounded number in flight,
+// tries again what failed for now, and settles each batch from its beginning.
 //
 // Keys.      While nothing fails and the sink keeps order by itself, messages are sent as they come.
-//            Otherwise the messages of one key wait in a lane: one flies at a time (or several, where the
-//            sink lets a failure take the later ones with it), and a failed one goes first again.
-// Blame.     What becomes of an event whose messages came back is ruled by relay/blame.hpp, a table of whose
-//            fault it is. An event that is given up is parked; in an ordered group those of its key behind
-//            it too.
-// Breaker.   After several failures in a row nothing is sent for a while, then one message as a probe. Once
-//            something is delivered again, the keys that waited for nothing but the sink go on at once:
-//            their backoff would only let the position stand still while others go ahead.
+//            Otherwise the messages of one key wait in a lane. One of them is in flight at a time, or
+//            several, where a failure at the sink takes the later ones with it. A failed message goes first
+//            again.
+// Blame.     relay/blame.hpp decides what becomes of an event whose messages came back, by whose fault that
+// is.
+//            An event that is given up is parked. In an ordered group the later events of its key are parked
+//            too.
+// Breaker.   After several failures in a row nothing is sent for a while, then one message as a probe. Once a
+//            message is delivered again, keys that waited only for the sink go on at once: more waiting would
+//            hold the position still while others go ahead.
 //
-// One thread. Time comes in as an argument, so that tests need not wait.
+// One thread. The time is an argument, so that tests need not wait.
 
 #include <random>
 
@@ -25,20 +27,20 @@
 
 namespace baton::relay {
 
-// What becomes of an event that the sink rejects. `retry` is for sources that have no room for it: it is
-// tried again for ever, as is everything else.
+// What becomes of an event that the sink rejects. `retry` is for sources that cannot keep a rejected event:
+// the event is tried for ever.
 enum class OnPoison { park, block_key, halt, retry };
 
 struct Policy {
     std::size_t max_in_flight = 10000;
-    unsigned attempts = 8;            // in a row, before an event is parked
-    unsigned give_up_limit = 20;      // events given up in a row, before none is any more; 0: no limit
-    Backoff backoff;                  // between them
+    unsigned attempts = 8;            // tries in a row before an event is parked
+    unsigned give_up_limit = 20;      // events given up in a row before no more are given up; 0: no limit
+    Backoff backoff;                  // between tries
     unsigned breaker_threshold = 10;  // failures in a row that open the circuit
     Backoff breaker{milliseconds(500), milliseconds(30000)};
     OnPoison on_poison = OnPoison::park;
-    double rate = 0;                         // events per second, 0: as fast as it goes
-    std::size_t max_event_bytes = 16 << 20;  // what has more is not loaded by its source
+    double rate = 0;                         // events per second; 0: no limit
+    std::size_t max_event_bytes = 16 << 20;  // the source does not load a larger event
 };
 
 // A poison message has halted the pipeline, because its policy says so.
@@ -47,10 +49,10 @@ class Halted : public Error {
     using Error::Error;
 };
 
-// What becomes of an event on its way into messages.
+// Turns an event into messages.
 struct Transformer {
     std::function<bool(const Event&)> wants;
-    // Append the event's messages; bodies may lie in the text. Throws Error when it can never be sent.
+    // Append the event's messages. Bodies may lie in the text. Throws Error when the event can never be sent.
     std::function<void(const Event&, Messages&, std::string&)> render;
 };
 
@@ -67,9 +69,9 @@ struct Counts {
     Counts& operator+=(const Counts& other);
 };
 
-// What hinders a pipeline: what the sink said when it gave messages back, or what it says for itself while it
-// keeps them. With Fault::event the pipeline is stopped: so many events were rejected in a row that it cannot
-// be the events.
+// What hinders a pipeline: the sink's words about messages that came back, or about itself while it keeps
+// messages. With Fault::event the pipeline is stopped: so many events were rejected in a row that the events
+// cannot be the cause.
 struct Trouble {
     std::string words;
     Fault fault = Fault::moment;
@@ -79,7 +81,7 @@ struct Trouble {
 class Dispatcher {
   public:
     using Clock = std::chrono::steady_clock;
-    // Told about each event that the sink could not take, before it is settled.
+    // Called for each event that the sink could not take, before the event is settled.
     using OnFailure = std::function<void(const Failure&)>;
     using OnDelivered = std::function<void(const Event&)>;
 
@@ -89,10 +91,10 @@ class Dispatcher {
     // Send what may go, take what has become known (waiting up to `patience` when something is in flight),
     // settle. Throws Halted.
     void step(Time now, milliseconds patience);
-    // Begin with nothing new. step() still takes what comes back, and sends what lies before an event that
-    // was sent: a batch is settled from its beginning, so what was sent behind a gap would be sent again.
+    // Begin no new event. step() still takes answers, and sends events that lie before an event that was
+    // sent: a batch is settled from its beginning, so an event behind a gap would be sent a second time.
     void stop_sending() { sending_ = false; }
-    // Whether nothing is in flight, and no gap can be filled now.
+    // True when nothing is in flight and no gap can be filled now.
     bool drained() const;
 
     bool has_room() const { return !workload_.has_next() && in_flight_ < policy_.max_in_flight; }
@@ -102,10 +104,10 @@ class Dispatcher {
     std::size_t unsettled() const { return workload_.unsettled(); }  // events
     // How many bytes a message may have, as far as the sink knows; 0: no limit known.
     std::size_t sink_takes() const { return sink_.traits().max_message_bytes; }
-    // When step() has something to do again, if nothing comes from outside.
+    // When step() has something to do next, if nothing comes from outside.
     std::optional<Time> next_timer() const;
     const Counts& counts() const { return counts_; }
-    // Why nothing gets through now, and whose fault it is; empty when all is well.
+    // Why nothing gets through now, and whose fault that is. Empty when all is well.
     Trouble trouble() const;
     // Events that were given up in a row, also in the session before.
     const Streak& streak() const { return blame_.streak(); }
@@ -117,8 +119,8 @@ class Dispatcher {
 
   private:
     const Event& event(Ref ref) const { return workload_.event(ref); }
-    // The name of its lane: its key where order matters; an event without one has a lane of its own, whose
-    // name is written into `room`.
+    // The name of an event's lane: the event's key where order matters. An event without a key has a lane of
+    // its own, whose name is written into `room`.
     std::string_view lane_of(Ref ref, std::string& room) const;
     bool keyed(Ref ref) const { return ordered_ && !event(ref).key().empty(); }
     bool behind_parked(Ref ref) const;
@@ -172,7 +174,7 @@ class Dispatcher {
     std::size_t in_flight_ = 0;  // messages
     Time now_{};                 // of the last step
     Time heard_at_{};            // when nothing was in flight, or something came back
-    Timestamp told_at_{};        // when it was known what the sink said last
+    Timestamp told_at_{};        // when the sink's last words became known
 
     Breaker breaker_;
     RateLimit rate_;

@@ -1,20 +1,23 @@
 #pragma once
 // The relay's data path in three interfaces: a Source gives events, a Sink takes messages, a Checkpoint
-// remembers what became of them. Everything else in src/relay stands behind these.
+// remembers what became of the events. All other code in src/relay uses these interfaces.
 //
-// Lease.     A source that belongs to one relay for a time says when that time is nearly over (may_send). The
-//            sink is dropped then with all it has in flight, so that nothing is sent after a successor began.
-// Delivery.  An event is settled only after the sink reported it delivered, or after it was parked. Whatever
-//            was read and not settled is read again by the next owner: at least once, never lost.
-// Order.     A source gives events in delivery order. Messages with one key are sent in that order, and the
-//            next one of a key is sent only when the sink says that a failure of the one before cannot let it
-//            overtake (SinkTraits::keeps_order_after_failure), or when the one before is done.
-// Pressure.  A pipeline keeps at most `max_in_flight` messages and `max_bytes` of batches; a source is not
-//            read while that is full. A sink never queues beyond what it was given.
-// Lifetime.  A batch lives until its last event is settled; all views in its events and messages live as
-//            long.
-// Threads.   A source is read by one thread, a sink is driven by one thread (which may be another); a
-//            checkpoint is called from the sink's thread and must not wait for the source's.
+// Lease.     A source may belong to one relay for a limited time. may_send() says when this time is nearly
+// over.
+//            Then the sink is dropped with everything in flight, so nothing is sent after a successor began.
+// Delivery.  An event is settled only after the sink reported its delivery, or after the event was parked.
+// The
+//            next owner reads again what was read and not settled: at least once, never lost.
+// Order.     A source gives events in delivery order, and messages of one key are sent in this order. The
+// next
+//            message of a key is sent when the message before it is done. A sink in which a later message
+//            cannot overtake a failed one (SinkTraits::keeps_order_after_failure) may have several in flight.
+// Pressure.  A pipeline keeps at most `max_in_flight` messages and `max_bytes` of batches, and reads no
+// source
+//            beyond that. A sink queues only the messages that it was given.
+// Lifetime.  A batch lives until its last event is settled, and so do all views in its events and messages.
+// Threads.   One thread reads a source. One thread, maybe another, drives a sink. The sink's thread calls the
+//            checkpoint, which must not wait for the source's thread.
 
 #include <chrono>
 #include <cstdint>
@@ -32,22 +35,21 @@ namespace baton::relay {
 
 using std::chrono::milliseconds;
 
-// What a source read in one go. The subclass owns the bytes. A batch may be empty: it only moves the
-// position.
+// Events that a source read in one go. The subclass owns the bytes. An empty batch only moves the position.
 struct Batch {
     virtual ~Batch() = default;
     std::uint64_t number = 0;  // consecutive within one source
     std::vector<Event> events;
     std::size_t bytes = 0;
-    bool parked = false;  // these were parked and are due again
-    // How many calls of Checkpoint::settle with failures were heeded when these events were read: their keys'
-    // later events are not among them, unless they may go.
+    bool parked = false;  // these events were parked and are due again
+    // How many calls of Checkpoint::settle with failures the source knew of when it read these events. Later
+    // events of the failed keys are not among them, unless they may go.
     std::uint64_t parks_heeded = 0;
 };
 using BatchPtr = std::shared_ptr<const Batch>;
 
-// A source may not keep what it gave any longer, though the sink has not taken it: the source gives it back.
-// The pipeline begins anew when the sink answers.
+// A source may not keep its events any longer, although the sink has not taken them: the source gives them
+// back. The pipeline begins anew when the sink answers.
 class HeldTooLong : public Error {
   public:
     using Error::Error;
@@ -56,35 +58,34 @@ class HeldTooLong : public Error {
 class Source {
   public:
     virtual ~Source() = default;
-    // Return the next events, waiting up to `patience` for some; null when there were none.
-    // Throws ConnectionError when the server is gone, LeaseLost when another relay owns the source now,
-    // HeldTooLong when events were not settled in time: the pipeline then makes a new source, which starts at
-    // the last checkpoint.
+    // Return the next events. Waits up to `patience` for them; null when there are none. Throws
+    // ConnectionError when the server is gone, LeaseLost when another relay owns the source now, HeldTooLong
+    // when events were not settled in time. Then the pipeline makes a new source, which starts at the last
+    // checkpoint.
     virtual BatchPtr read(milliseconds patience) = 0;
-    // Do what cannot wait while nothing is read, for up to `patience`: write positions, renew the lease.
+    // Do for up to `patience` what cannot wait while nothing is read: write positions, renew the lease.
     // Throws like read().
     virtual void tend(milliseconds patience) = 0;
     // Give the source back, so that another relay need not wait. The last call.
     virtual void close() {}
     // Make a waiting call return. May be called from any thread.
     virtual void interrupt() = 0;
-    // Give up what is not done by then: every call that still waits throws ConnectionError. May be called
-    // from any thread.
+    // From `end` on every call that waits throws ConnectionError. May be called from any thread.
     virtual void end_by(std::chrono::steady_clock::time_point /*end*/) {}
-    // False shortly before the lease may end: the session is over, nothing may be sent or be on its way any
-    // more. May be called from any thread.
+    // False shortly before the lease may end. Then the session is over, and nothing more may be sent. May be
+    // called from any thread.
     virtual bool may_send() const { return true; }
-    // Load nothing of events with more bytes than this: the sink would not take them. 0: no limit is known.
-    // May be called from any thread.
+    // Load no payload of events with more bytes than this: the sink would not take them. 0: no limit is
+    // known. May be called from any thread.
     virtual void load_at_most(std::size_t /*bytes*/) {}
     // Whether events of one key must keep their order.
     virtual bool ordered() const { return true; }
-    // What hinders it right now, while it tries again by itself; empty when all is well. May be called from
-    // any thread.
+    // What hinders the source right now, while it tries again by itself. Empty when all is well. May be
+    // called from any thread.
     virtual std::string trouble() const { return {}; }
 };
 
-// An event that the sink could not take, or that may not go because an earlier one of its key could not.
+// An event that the sink could not take, or that may not go because an earlier event of its key could not.
 struct Failure {
     enum class Kind { retry, dead, blocked };
     const Event* event;
@@ -95,8 +96,8 @@ struct Failure {
 class Checkpoint {
   public:
     virtual ~Checkpoint() = default;
-    // Everything of `batch` before event number `done` is settled, apart from the failures named, which are
-    // parked. Called in order of batches and, within one, of `done`; may return before it is durable.
+    // All events of `batch` before number `done` are settled; `failures` among them are parked. Called in the
+    // order of batches and, within a batch, in the order of `done`. May return before the note is durable.
     virtual void settle(const BatchPtr& batch, std::size_t done, std::vector<Failure> failures) = 0;
     // Wait until everything settled so far is durable.
     virtual void flush() = 0;
@@ -107,9 +108,9 @@ class Feed : public Source, public Checkpoint {};
 
 enum class Verdict {
     delivered,  // acknowledged at the broker's durable level
-    retry,      // not taken, may be taken later: unreachable, throttled, no leader
-    shut,       // nothing like it is taken until somebody mends that: login or right refused, no such topic
-    rejected,   // will never be taken, for its own sake: too large, malformed
+    retry,      // not taken now, maybe later: unreachable, throttled, no leader
+    shut,       // not taken until somebody mends the cause: login or right refused, no such topic
+    rejected,   // never taken, because of the message: too large, malformed
 };
 
 struct Delivery {
@@ -120,35 +121,36 @@ struct Delivery {
 };
 
 struct SinkTraits {
-    // A message that fails takes every later one of its key and destination with it, so many of one key may
-    // be in flight.
+    // When a message fails, all later messages of its key and destination fail with it. So many messages of
+    // one key may be in flight.
     bool keeps_order_after_failure = false;
-    // It rejects nothing that comes from a broker: what it cannot take for its content, it keeps as a dead
-    // letter, and everything else it tries again.
+    // The sink rejects no event that came from a broker. It keeps an event whose content it cannot take as a
+    // dead letter, and tries everything else again.
     bool keeps_poison = false;
-    // More than this is rejected before it is sent; 0: no limit known. Some learn it when they connect.
+    // A larger message is rejected before it is sent. 0: no limit is known. Some sinks learn the limit when
+    // they connect.
     std::size_t max_message_bytes = 0;
-    // Sending in larger groups than this gains nothing.
+    // Larger groups of messages than this gain nothing.
     std::size_t preferred_batch = 250;
 };
 
 class Sink {
   public:
     virtual ~Sink() = default;
-    // Send only while this says so. A sink that had to wait in a call, to connect say, asks again before it
-    // sends: the source's lease may be over.
+    // Send only while `may_send` returns true. A sink that had to wait in a call, to connect for example,
+    // asks again before it sends: the source's lease may be over.
     void send_while(std::function<bool()> may_send) { may_send_ = std::move(may_send); }
     virtual SinkTraits traits() const = 0;
     // Connect and verify permissions and destinations as far as possible without sending. Throws Error in
     // plain words.
     virtual void check() = 0;
-    // Take messages and start sending them. Connects when needed. Does not throw for what a broker may do:
-    // every message's fate comes out of collect(), exactly once.
+    // Take messages and start to send them. Connects when needed. Throws nothing that a broker may cause:
+    // collect() tells what became of every message, exactly once.
     virtual void send(std::span<const Message> messages) = 0;
-    // Append what has become known; waits up to `patience` for the first when nothing is known yet.
+    // Append what is known about messages. When nothing is known yet, wait up to `patience` for the first.
     virtual void collect(std::vector<Delivery>& deliveries, milliseconds patience) = 0;
-    // What hinders it right now, in the broker's own words, while it tries again by itself; empty when all is
-    // well.
+    // What hinders the sink right now, in the broker's own words, while it tries again by itself. Empty when
+    // all is well.
     virtual std::string trouble() { return {}; }
 
   protected:

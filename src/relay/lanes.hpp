@@ -1,8 +1,8 @@
 #pragma once
-// The lines in which messages wait for those before them: one for each key.
+// Lanes: the messages of a key wait in a line of their own for the messages before them.
 //
-// A lane is there as long as something of it waits or flies. It is either ready to send, on the clock, or
-// held up by what flies of it.
+// A lane exists as long as one of its messages waits or is in flight. A lane is ready to send, or waits for a
+// time, or waits for its messages in flight.
 
 #include <chrono>
 #include <cstdint>
@@ -18,14 +18,14 @@ namespace baton::relay {
 
 using Time = std::chrono::steady_clock::time_point;
 
-// An event: its batch's number, and its place in it. Earlier events compare less.
+// An event: the number of its batch, and its place in the batch. Earlier events compare less.
 struct Ref {
     std::uint64_t work;
     std::uint32_t slot;
     auto operator<=>(const Ref&) const = default;
 };
 
-// Events in order. Most lanes have none that wait, so an empty line costs nothing.
+// Events in order. In most lanes no event waits, so an empty line costs nothing.
 class Line {
   public:
     bool empty() const { return first_ == refs_.size(); }
@@ -33,7 +33,7 @@ class Line {
     void push_back(Ref ref) { refs_.push_back(ref); }
     void pop_front();
     void insert(Ref ref);
-    // Take out those behind `ref`.
+    // Take out the events behind `ref`.
     std::vector<Ref> cut_behind(Ref ref);
 
   private:
@@ -44,11 +44,12 @@ class Line {
 struct Lane {
     Line waiting;
     std::size_t flying = 0;
-    bool failed = false;  // waits until nothing of it flies, then begins again
+    bool failed = false;  // waits until none of its messages is in flight, then begins again
     Time not_before{};
-    // It waits because the sink was down, not because of its own event: when it may go once the sink is back.
+    // Set while the lane waits because the sink was down, not because of its own event: when the lane may go
+    // once the sink is back.
     std::optional<Time> when_back;
-    bool queued = false;  // among those that are ready
+    bool queued = false;  // among the lanes that are ready
 };
 
 // Maps that are searched without making a string.
@@ -61,24 +62,24 @@ using ByName = std::unordered_map<std::string, T, NameHash, std::equal_to<>>;
 
 class Lanes {
   public:
-    // `one_at_a_time`: what flies of a lane holds up what waits in it.
+    // `one_at_a_time`: a message in flight holds up the others of its lane.
     explicit Lanes(bool one_at_a_time) : one_at_a_time_(one_at_a_time) {}
 
     Lane& make(std::string_view name);
     Lane* find(std::string_view name);
     bool can_send(const Lane& lane) const;
 
-    // Something has changed in a lane: put it among those that are ready, on the clock, or away.
+    // A lane has changed: put it among the ready lanes, let it wait for its time, or drop it.
     void offer(std::string_view name, Time now);
-    // Do that for those whose time has come.
+    // Do the same for lanes whose time has come.
     void wake(Time now);
-    // Let those go on that waited for the sink.
+    // Let lanes go on that waited for the sink.
     void welcome_back(Time now);
 
     std::size_t ready() const { return ready_.size(); }
-    // Whether one of those that are ready begins with an event before `end`.
+    // True when a ready lane begins with an event before `end`.
     bool ready_before(Ref end) const;
-    // Take one of those that are ready. Null when it is not there any more.
+    // Take a ready lane. Null when the lane does not exist any more.
     Lane* take_ready(std::string& name);
     std::optional<Time> next_timer() const;
 

@@ -1,11 +1,11 @@
 #pragma once
-// One pipeline: a source, a sink and what happens between them, for as long as it is wanted.
+// One pipeline: a source, a sink, and the work between them, for as long as the pipeline is wanted.
 //
 //   reader thread:  source -> bounded queue          sink thread:  queue -> dispatcher -> sink, checkpoint
 //
-// A session lasts as long as the source is ours and the connections hold; it ends before its lease does. When
-// one ends, the pipeline waits a little, makes source and sink anew and goes on from the last checkpoint.
-// While another relay owns the source it stands by.
+// A session lasts as long as the source is ours and the connections hold; it ends before the lease ends.
+// After a session the pipeline waits a little, makes source and sink anew and goes on from the last
+// checkpoint. While another relay owns the source, the pipeline stands by.
 
 #include <atomic>
 #include <condition_variable>
@@ -21,9 +21,9 @@ const char* name_of(PipelineState state);
 
 struct PipelineStatus {
     std::string name;
-    std::string group;  // whose position it moves; empty when its source has none
+    std::string group;  // the group whose position the pipeline moves; empty when the source has no group
     PipelineState state = PipelineState::starting;
-    std::string detail;  // why, in words
+    std::string detail;  // the reason for the state, in words
     Counts counts;
     std::uint64_t read = 0;
     Sizes batch_sizes;  // of batches read, in events
@@ -32,27 +32,28 @@ struct PipelineStatus {
     std::size_t buffered = 0;  // events read and not settled
     std::size_t buffered_bytes = 0;
     bool circuit_open = false;
-    std::string trouble;          // what hinders it; empty when all is well
-    Fault fault = Fault::moment;  // whose fault that is; with Fault::event it is stopped, see relay/blame.hpp
+    std::string trouble;  // what hinders the pipeline; empty when all is well
+    Fault fault =
+        Fault::moment;  // whose fault that is; with Fault::event the pipeline is stopped, see relay/blame.hpp
 };
 
 struct PipelineParts {
     std::string name;
     std::string group;
-    std::shared_ptr<std::string> found_group;  // the same, where open_source must ask the database for it
-    // Make the source; null when somebody else has it, `holder` then says who.
+    std::shared_ptr<std::string> found_group;  // the group, where open_source must ask the database for it
+    // Make the source. Null when somebody else has it; `holder` says who.
     std::function<std::unique_ptr<Feed>(std::string& holder)> open_source;
     std::function<std::unique_ptr<Sink>()> open_sink;
     Transformer transformer;
     Policy policy;
     std::size_t max_bytes = 32 << 20;     // of events read and not settled
-    milliseconds standby_interval{2000};  // how often it is tried to take over
+    milliseconds standby_interval{2000};  // time between two tries to take over
     milliseconds drain_limit{10000};
     milliseconds trouble_interval{600000};
     Backoff reconnect{milliseconds(200), milliseconds(15000)};
     std::function<void(const PipelineStatus&)> on_state;  // once per change of state
-    // When nothing got through for a second, and status.trouble says why; again when it becomes another's
-    // fault, and every `trouble_interval`; once when it is over.
+    // Called when nothing got through for a second; status.trouble says why. Called again when the fault
+    // changes, every `trouble_interval`, and once when the trouble is over.
     std::function<void(const PipelineStatus&)> on_trouble;
     Dispatcher::OnFailure on_failure;
     Dispatcher::OnDelivered on_delivered;
@@ -66,9 +67,9 @@ class Pipeline {
     Pipeline& operator=(const Pipeline&) = delete;
 
     void start();
-    // Ask it to drain and end; returns at once.
+    // Ask the pipeline to drain and end. Returns at once.
     void request_stop();
-    // Wait until it has ended.
+    // Wait until the pipeline has ended.
     void join();
     bool ended() const { return ended_; }
 
@@ -109,7 +110,7 @@ class Pipeline {
         Fault fault;
     };
     std::optional<Told> trouble_told_;
-    bool ask_sink_first_ = false;  // the last session could not wait for it
+    bool ask_sink_first_ = false;  // the last session could not wait for the sink
     std::mt19937_64 random_{std::random_device{}()};
 };
 

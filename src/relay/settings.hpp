@@ -1,9 +1,8 @@
 #pragma once
 // The settings of one pipeline, source or sink, wherever they were written: a TOML file or the catalog.
 //
-// Each value remembers where it stands, so that an error can say file, line and key. Secrets are written as
-// ${env:NAME} or
-// ${file:/path} and are resolved when they are read, never when they are stored or shown.
+// Each value remembers its place, so that an error can say file, line and key. A secret is written as
+// ${env:NAME} or ${file:/path}. It is resolved when it is read, never when it is stored or shown.
 
 #include <chrono>
 #include <cstdint>
@@ -34,12 +33,12 @@ class Settings {
 
     // Dotted keys make tables: "kafka.sasl.mechanism".
     void set(const std::string& key, Value value, const std::string& place = {});
-    // Where the group itself begins, or the table below it that `key` names: for messages about what is
-    // missing.
+    // Note where the group begins, or the table `key` below it: for messages about missing settings.
     void stand_at(const std::string& place, const std::string& key = {});
 
     bool has(const std::string& key) const { return values_.contains(key); }
-    // Each throws SettingsError when the key is missing (the forms without a default) or of another kind.
+    // These throw SettingsError when the value is of another kind. The forms without a default also throw
+    // when the key is missing.
     std::string text(const std::string& key) const;
     std::string text(const std::string& key, const std::string& fallback) const;
     std::int64_t number(const std::string& key, std::int64_t fallback) const;
@@ -53,7 +52,7 @@ class Settings {
     // The settings below "prefix." as a group of their own.
     Settings below(const std::string& prefix) const;
 
-    // Refuse keys that nobody has read: call it when all are known.
+    // Refuse keys that nobody has read. Call this when all keys are known.
     void refuse_unknown() const;
     // Throw SettingsError about a key, with its place.
     [[noreturn]] void refuse(const std::string& key, const std::string& why,
@@ -64,8 +63,7 @@ class Settings {
     std::string place() const { return place_of({}); }
     // Everything as it is written: secrets are not resolved.
     std::map<std::string, Value> values() const;
-    // Everything as it is meant now, with the secrets that are there at this moment. Throws SettingsError
-    // when one is not there.
+    // Everything with the secrets of this moment. Throws SettingsError when a secret is missing.
     std::map<std::string, Value> resolved() const;
 
   private:
@@ -82,7 +80,7 @@ class Settings {
     mutable std::set<std::string> read_;
 };
 
-// Replace ${env:NAME} and ${file:/path}; throws SettingsError when one is not there.
+// Replace ${env:NAME} and ${file:/path}. Throws SettingsError when a secret is missing.
 std::string resolve_secrets(const std::string& text);
 
 }  // namespace baton::relay

@@ -1,6 +1,7 @@
 #pragma once
-// Keeps the pipelines that are wanted running: starts new ones, stops those that are gone, and exchanges
-// those whose settings changed, or a secret that the settings name, without touching the others.
+// Keeps the wanted pipelines running. It starts new pipelines, stops pipelines that are not wanted any more,
+// and exchanges a pipeline when its settings changed, or a secret that the settings name. Other pipelines run
+// on.
 
 #include <map>
 #include <memory>
@@ -19,13 +20,12 @@ class Supervisor {
     Supervisor(MakeParts make_parts, Log log);
     ~Supervisor();
 
-    // Make it so that exactly these run. When one of them cannot be, throws SettingsError and changes
-    // nothing.
+    // Run exactly these pipelines. When one of them cannot be made, throws SettingsError and changes nothing.
     void apply(const std::vector<Settings>& wanted);
-    // Whether a secret that a running pipeline was made with is another one now: apply() would exchange that
-    // pipeline. A secret that cannot be read is no change.
+    // True when a secret of a running pipeline has changed: apply() would exchange the pipeline. A secret
+    // that cannot be read is no change.
     bool secrets_changed() const;
-    // Drain and stop all; returns when they have ended.
+    // Drain and stop all pipelines. Returns when they have ended.
     void stop();
 
     std::vector<PipelineStatus> status() const;
@@ -33,7 +33,7 @@ class Supervisor {
   private:
     struct Running {
         Settings settings;
-        std::map<std::string, Settings::Value> resolved;  // as they were when it was made
+        std::map<std::string, Settings::Value> resolved;  // the settings with which the pipeline was made
         std::unique_ptr<Pipeline> pipeline;
     };
 
@@ -41,7 +41,7 @@ class Supervisor {
     Log log_;
     mutable std::mutex mutex_;
     std::map<std::string, Running> running_;
-    std::vector<PipelineStatus> coming_;  // those that wait for their predecessors to end
+    std::vector<PipelineStatus> coming_;  // pipelines that wait for their predecessors to end
 };
 
 }  // namespace baton::relay

@@ -1,9 +1,9 @@
 #pragma once
-// The step between source and sink: which events a pipeline wants, what their messages look like and where
-// they go.
+// The step between source and sink: which events a pipeline wants, what messages look like, and where they
+// go.
 //
-// In [pipeline.sink]:    envelope = "raw" | "json" | "cloudevents" | "cloudevents-structured"; raw unless
-// said, json for files
+// In [pipeline.sink]:    envelope = "raw" | "json" | "cloudevents" | "cloudevents-structured"
+//                        (default: raw; for files json)
 //                        metadata = false             raw: no headers beyond the event's own
 //                        cloudevents_source = "..."
 //                        the destination, under the name that the broker has for it (MessageForm)
@@ -22,7 +22,7 @@ namespace baton::relay {
 struct MessageForm {
     const char* destination = nullptr;  // the setting that names where messages go; null where there is none
     DestinationRules rules = {};
-    // It names a single thing that exists: to guess one from an event would be wrong.
+    // The destination is a single thing that exists: a guess from an event would be wrong.
     bool destination_needed = false;
     HeaderBinding headers = {};
     const char* envelope = "raw";  // unless the settings name another
@@ -34,11 +34,12 @@ class Transform {
     // `filter` holds the settings below [pipeline.filter]. Throws SettingsError.
     Transform(const Settings& sink, const Settings& filter, const MessageForm& form);
 
-    // What could not be read has no type or tenant to judge it by: it is always wanted.
+    // True when the pipeline wants the event. A message that could not be read has no type and no tenant, so
+    // it is always wanted.
     bool wants(const Event& event) const { return event.malformed || router_.wants(event); }
-    // Append the event's messages, one per destination; they share a body, which may lie in `storage`:
-    // neither the event nor `storage` may move while they are in use. Tickets are the caller's. Throws
-    // RenderError: the event can never be sent.
+    // Append the event's messages, one per destination. The messages share a body, which may lie in
+    // `storage`: neither the event nor `storage` may move while the messages are in use. The caller sets the
+    // tickets. Throws RenderError when the event can never be sent.
     void render(const Event& event, Messages& messages, std::string& storage);
 
   private:

@@ -1,6 +1,6 @@
 #pragma once
-// The batches that a dispatcher has: each event of them waits, flies or is done. Events are begun in order;
-// a batch is settled from its beginning, and leaves when all of it is settled.
+// The batches in a dispatcher's hands. Each event waits, is in flight, or is done. Events are begun in order.
+// A batch is settled from its beginning, and leaves when all its events are settled.
 
 #include <algorithm>
 #include <deque>
@@ -23,7 +23,7 @@ struct Refusal {
 struct Slot {
     SlotState state = SlotState::waiting;
     std::uint16_t parts = 0;            // messages of the event that are in flight
-    std::optional<Fault> fault;         // why one of them came back
+    std::optional<Fault> fault;         // why a message of the event came back
     std::uint64_t delivered_parts = 0;  // a bit for each message that need not be sent again
     Record record;
     std::string storage;               // of a body that is not the payload itself
@@ -39,7 +39,7 @@ struct Slot {
 struct Settled {
     BatchPtr batch;
     std::size_t done = 0;
-    std::vector<Failure> failures;  // of what was not settled before, in order
+    std::vector<Failure> failures;  // among the newly settled events, in order
 };
 
 class Workload {
@@ -50,7 +50,7 @@ class Workload {
     std::size_t bytes() const { return bytes_; }
     std::size_t unsettled() const;
 
-    // Whether there is an event that was not begun.
+    // True when there is an event that was not begun.
     bool has_next() const { return cursor_ < works_.size(); }
     // The next event to be begun. Call this only when has_next().
     Ref next() const { return {works_[cursor_].number, static_cast<std::uint32_t>(cursor_slot_)}; }
@@ -63,16 +63,16 @@ class Workload {
     const Event& event(Ref ref) const { return work(ref).batch->events[ref.slot]; }
     Slot& slot(Ref ref) { return work(ref).slots[ref.slot]; }
 
-    // The event is done, for it failed.
+    // Note that the event is done because it failed.
     const Failure& fail(Ref ref, std::string error, Failure::Kind kind);
-    // The next part that is settled by now and was not told before.
+    // The next part that is settled and was not returned before.
     std::optional<Settled> take_settled();
 
-    // Call `visit(ref, slot)` for each event that is not settled, in order, until it returns false.
+    // Call `visit(ref, slot)` for each event that is not settled, in order, until `visit` returns false.
     template <class Visit>
     void each_unsettled(Visit&& visit) const;
 
-    // The event of a ticket that was made for one that is not settled.
+    // The event of a ticket. The event must not be settled yet.
     Ref of_ticket(std::uint64_t ticket) const;
 
   private:
@@ -99,7 +99,7 @@ class Workload {
     std::size_t cursor_slot_ = 0;
 };
 
-// A ticket has room for the low half of a batch's number, a place in it, and a message's number.
+// A ticket holds the low half of a batch's number, a place in the batch, and a message's number.
 inline std::uint64_t ticket_of(Ref ref, std::size_t part) {
     return (ref.work << 32) | (static_cast<std::uint64_t>(ref.slot) << 8) | part;
 }

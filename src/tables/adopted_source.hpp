@@ -1,17 +1,18 @@
 #pragma once
 // Events of an adopted table, claimed, acknowledged and failed by the table's own rules.
 //
-// Where the table has lock columns, a claim is committed and its locks are renewed until the rows are
-// settled; settling names the worker, so rows that another one has taken meanwhile are not touched. Where it
-// has none, a claim is an open transaction that ends when its batch is settled; the server ends the
-// transaction of a relay that does not answer for the length of its lease. An open transaction holds back
-// vacuum in the whole database, so it is not kept for longer than hold_limit: what the sink has taken is
-// settled, the rest is given back, and rows are claimed again when the sink answers.
+// A table with lock columns: a claim is committed, and its locks are renewed until the rows are settled. The
+// statement that settles names the worker, so rows that another worker has taken meanwhile are not touched.
 //
-// A table with a partition key is worked by one relay at a time, so that keys keep their order; a key with a
-// failed event waits until that one is done. Other tables are shared by any number of relays.
+// A table without lock columns: a claim is an open transaction that ends when its batch is settled. The
+// server ends the transaction of a relay that does not answer for the length of its lease. An open
+// transaction holds back vacuum in the whole database, so it stays open for hold_limit at most. Then the
+// source settles what the sink has taken, gives back the rest, and claims rows again when the sink answers.
 //
-// The thread that reads does all the talking; settle() only leaves a note for it.
+// One relay at a time works a table with a partition key, so that keys keep their order. A key with a failed
+// event waits until this event is done. Any number of relays share other tables.
+//
+// Only the thread that reads talks to the server; settle() leaves a note for this thread.
 
 #include <condition_variable>
 #include <map>
@@ -25,19 +26,19 @@ namespace baton::tables {
 struct AdoptedOptions {
     std::string conninfo;
     std::string table;
-    std::string owner;                               // this relay and pipeline, unlike any other's
+    std::string owner;                               // this relay and pipeline; no other has this name
     relay::milliseconds lease{15000};                // how long rows stay claimed by a relay that is gone
     int batch = 500;                                 // rows per claim, at most
-    std::size_t batch_bytes = 4 << 20;               // fewer are claimed when these would be larger
-    std::size_t max_event_bytes = LoadLimit::usual;  // what has more is claimed and not loaded
-    relay::milliseconds poll{500};                   // how often it is looked when nothing comes, at most
-    std::optional<bool> ordered = {};                // by default, as the layout says
-    relay::milliseconds hold_limit{60'000};          // how long a transaction stays open that holds rows
+    std::size_t batch_bytes = 4 << 20;               // fewer rows are claimed when they would be larger
+    std::size_t max_event_bytes = LoadLimit::usual;  // a larger event is claimed and not loaded
+    relay::milliseconds poll{500};                   // longest time between two looks when nothing comes
+    std::optional<bool> ordered = {};                // default: as the layout says
+    relay::milliseconds hold_limit{60'000};          // how long a transaction with rows stays open
 };
 
 class AdoptedSource final : public TableFeed {
   public:
-    // Null when the table is to be worked by one relay alone and another has it; `holder` then says who.
+    // Take the table. Null when only one relay may work it and another has it; `holder` says who.
     static std::unique_ptr<AdoptedSource> take(const AdoptedOptions& options, Holder& holder);
 
     relay::BatchPtr read(relay::milliseconds patience) override;
@@ -55,7 +56,7 @@ class AdoptedSource final : public TableFeed {
         std::size_t done;
         std::vector<relay::Failure> failures;
     };
-    // A batch that is not settled, and what is known about it and not written yet.
+    // A batch that is not settled, and news about it that was not written yet.
     struct Claim {
         std::shared_ptr<const AdoptedBatch> batch;
         std::size_t done = 0;
@@ -63,10 +64,10 @@ class AdoptedSource final : public TableFeed {
         std::vector<relay::Failure> failures;
         std::uint64_t notes = 0;
         Clock::time_point began{};
-        Clock::time_point kept_at{};  // the claim lasts for a lease from here
+        Clock::time_point kept_at{};  // the claim lasts for one lease from this moment on
         Session session;              // its open transaction, where the table has no lock columns
     };
-    // A key that waits: for these rows, or at the moment for one of them.
+    // A key that waits for these rows.
     struct WaitingKey {
         std::vector<std::string> rows;
         std::string failed;
@@ -97,7 +98,7 @@ class AdoptedSource final : public TableFeed {
     void look_at_waiting_keys();
     void let_key_wait(const Event& event);
     void let_go(const std::string& key, const std::string& id);
-    void reckon();                         // when the session must be over
+    void reckon();                         // compute when the session must be over
     relay::milliseconds held_for() const;  // how long a claim lasts without a sign of life
     void wait(Clock::time_point until) override;
     void give_up(const std::string& why) override;

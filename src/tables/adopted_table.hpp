@@ -1,6 +1,6 @@
 #pragma once
-// A table that baton adopted, as a relay works it: by functions that run the statements of its layout as the
-// table's owner (sql/adopt_work.sql).
+// A table that baton adopted, as a relay works it: functions run the statements of the layout as the table's
+// owner (sql/adopt_work.sql).
 
 #include <string>
 #include <vector>
@@ -12,7 +12,7 @@ namespace baton::tables {
 
 // Events as the server sent them in text form.
 struct AdoptedBatch : relay::Batch {
-    // Events over `event_bytes` are marked, the batch ends before the first other one that came without its
+    // Events over `event_bytes` are marked. The batch ends before the first other event that came without its
     // payload.
     AdoptedBatch(postgres::Result rows, PayloadKind kind, std::int64_t event_bytes);
 
@@ -21,17 +21,17 @@ struct AdoptedBatch : relay::Batch {
     std::string decoded;  // payloads that the server sends in another form than their bytes
 };
 
-// What a claim may take, and how much of that is loaded.
+// How many rows a claim may take, and how many bytes of them are loaded.
 struct ClaimRoom {
     int rows;
     std::int64_t event_bytes;
     std::int64_t batch_bytes;
 };
 
-// Rows that a claim leaves out, because an earlier one of their key is not done.
+// Rows that a claim leaves out, because an earlier row of their key is not done.
 struct Waiting {
     std::vector<std::string> keys;
-    std::vector<std::string> except;  // ids of those that the others wait for
+    std::vector<std::string> except;  // ids of rows for which the others wait
 };
 
 struct Failed {
@@ -46,25 +46,26 @@ struct HeldRow {
 
 class AdoptedTable {
   public:
-    // Throws SqlError when the name is not that of an adopted table.
+    // Throws SqlError when `name` is no adopted table.
     static AdoptedTable find(postgres::Connection& db, const std::string& name);
 
     const std::string& id() const { return id_; }
     const std::string& name() const { return name_; }  // qualified
-    // A claim outlives its transaction.
+    // True when a claim outlives its transaction.
     bool keeps_locks() const { return keeps_locks_; }
-    // The table knows who holds a row.
+    // True when the table knows who holds a row.
     bool knows_worker() const { return knows_worker_; }
-    // The layout has a key that is there for order.
+    // True when the layout has a key for order.
     bool has_partition_key() const { return has_partition_key_; }
 
     // The name under which a relay locks rows.
     std::string worker_name(postgres::Connection& db, const std::string& relay) const;
-    // Null when nothing is due.
+    // Claim rows. Null when no row is due.
     std::shared_ptr<AdoptedBatch> claim(postgres::Connection& db, const std::string& worker,
                                         const ClaimRoom& room, relay::milliseconds lease,
                                         const Waiting& waiting) const;
-    // These touch only rows that are the worker's own, and say how many are not any more (fail: which are).
+    // These touch only rows that the worker holds. They return how many rows the worker has lost (fail: which
+    // rows it still had).
     std::size_t acknowledge(postgres::Connection& db, const std::vector<std::string>& ids,
                             const std::string& worker) const;
     std::vector<Failed> fail(postgres::Connection& db, const std::vector<std::string>& ids,
@@ -74,9 +75,10 @@ class AdoptedTable {
     // Give rows back without counting an attempt.
     void release(postgres::Connection& db, const std::vector<std::string>& ids,
                  const std::string& worker) const;
-    // ... all that the worker holds.
+    // Give back all rows that the worker holds.
     void release_all(postgres::Connection& db, const std::string& worker) const;
-    // The rows for which later ones of their key must wait; of `ids`, those that still are.
+    // The rows for which later rows of their key must wait. With `ids`: those of them that still hold up
+    // others.
     std::vector<HeldRow> held(postgres::Connection& db, const std::string& worker) const;
     std::vector<HeldRow> still_held(postgres::Connection& db, const std::string& worker,
                                     const std::vector<std::string>& ids) const;
@@ -89,7 +91,7 @@ class AdoptedTable {
     PayloadKind payload_kind_ = PayloadKind::json;
 };
 
-// True when the name is that of an adopted table. Throws SqlError when there is no such table at all.
+// True when `name` is an adopted table. Throws SqlError when there is no such table at all.
 bool is_adopted(postgres::Connection& db, const std::string& name);
 
 }  // namespace baton::tables

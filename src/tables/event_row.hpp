@@ -23,7 +23,7 @@ enum : int {
     correlation_id,
     causation_id,
     occurred_at,
-    others  // the first of a kind of row's own
+    others  // the first column that depends on the kind of row
 };
 }  // namespace column
 
@@ -32,7 +32,7 @@ inline Field field(const postgres::Result& rows, int row, int number) {
     return rows.view(row, number);
 }
 
-// Fill in what is text in every kind of row.
+// Fill in the columns that are text in every kind of row.
 inline void read_texts(Event& event, const postgres::Result& rows, int row) {
     event.tenant_id = field(rows, row, column::tenant_id);
     event.aggregate_type = field(rows, row, column::aggregate_type);

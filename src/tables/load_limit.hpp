@@ -1,6 +1,6 @@
 #pragma once
-// How many bytes an event may have to be loaded: what the settings say, and what the sink takes, as soon as
-// that is known.
+// How many bytes an event may have to be loaded: the limit of the settings, and the limit of the sink as soon
+// as it is known.
 
 #include <algorithm>
 #include <atomic>

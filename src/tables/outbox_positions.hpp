@@ -1,8 +1,8 @@
 #pragma once
 // Writes down how far a group was delivered, and what could not be.
 //
-// Any thread leaves notes; the thread that has the pipe writes them, several together, not more often than
-// every few milliseconds, and never while earlier ones are under way: so they are committed in order.
+// Any thread leaves notes. The thread with the pipe writes them, several together, at most once in a few
+// milliseconds, and never while earlier notes are under way. So notes are committed in order.
 
 #include <chrono>
 #include <condition_variable>
@@ -19,25 +19,26 @@ class OutboxPositions {
   public:
     using Time = std::chrono::steady_clock::time_point;
 
-    // Every statement names the owner's epoch: the server refuses those of an owner that lost the group.
+    // Every statement names the owner's epoch: the server refuses the statements of an owner that lost the
+    // group.
     OutboxPositions(postgres::Pipe& pipe, std::string group_id, std::string epoch)
         : pipe_(pipe), group_id_(std::move(group_id)), epoch_(std::move(epoch)) {}
 
-    // From any thread: note that these are done. True when there was no note before, so that the writer may
-    // sleep and must be told.
+    // Note that events are done. Any thread may call this. True when there was no note before: then the
+    // writer may sleep and must be woken.
     bool note(std::shared_ptr<const OutboxBatch> batch, std::size_t done,
               std::vector<relay::Failure> failures);
-    // From any thread: wait until everything noted so far is committed. Throws ConnectionError when it will
-    // not be.
+    // Wait until everything noted so far is committed. Any thread may call this. Throws ConnectionError when
+    // it will never be committed.
     void flush();
-    // The writer has failed, and nothing will be written any more.
+    // Note that the writer has failed: nothing will be written any more.
     void give_up(const std::string& why);
 
-    // When write() has something to do; nothing when it has not.
+    // When write() has something to do. Nothing when there is nothing to write.
     std::optional<Time> due() const;
-    // Send what is noted, if it is time to. True when that changes what is parked.
+    // Send the notes when it is time. True when a note parks events.
     bool write(Time now);
-    // Notes with failures that were sent.
+    // How many notes with failures were sent.
     std::uint64_t parks() const { return parks_; }
 
   private:
@@ -45,7 +46,7 @@ class OutboxPositions {
         std::shared_ptr<const OutboxBatch> batch;
         std::size_t done;
         std::vector<relay::Failure> failures;
-        std::uint64_t count;  // calls of note() that it stands for
+        std::uint64_t count;  // calls of note() that this note stands for
     };
 
     void write_note(const Note& note);

@@ -2,9 +2,9 @@
 // Events of an outbox group, read by a relay that owns the group alone, and the checkpoint that moves the
 // group's position.
 //
-// One work connection in pipeline mode: while a batch is handled the next read is under way, and positions
-// travel in the same pipe. A second connection waits for the doorbell. The thread that reads does all the
-// talking; settle() only leaves a note for it (OutboxPositions).
+// One work connection in pipeline mode: while a batch is handled, the next read is under way, and positions
+// travel in the same pipe. A second connection waits for the doorbell. Only the thread that reads talks to
+// the server; settle() leaves a note for this thread (OutboxPositions).
 
 #include <optional>
 
@@ -21,18 +21,18 @@ namespace baton::tables {
 struct OutboxOptions {
     std::string conninfo;
     std::string group;
-    std::string owner;                  // this relay's name, unlike any other's
-    relay::milliseconds lease{15000};   // how long it takes until another relay may take over from a dead one
+    std::string owner;                  // this relay's name; no other relay has it
+    relay::milliseconds lease{15000};   // after this time another relay may take over from a dead one
     int batch = 2000;                   // events per read, at most
-    std::size_t batch_bytes = 4 << 20;  // fewer events are read when these would be larger; one may be
-    std::size_t max_event_bytes = LoadLimit::usual;  // what has more is not loaded
+    std::size_t batch_bytes = 4 << 20;  // fewer events are read when they would be larger, but always one
+    std::size_t max_event_bytes = LoadLimit::usual;  // a larger event is not loaded
     std::string wake_up = "auto";                    // bell, notify or poll
 };
 
 class OutboxSource final : public TableFeed {
   public:
-    // Take the group. Null when somebody else has it; `holder` then says who. Throws Error when that cannot
-    // be at all.
+    // Take the group. Null when somebody else has it; `holder` says who. Throws Error when the group can
+    // never be taken.
     static std::unique_ptr<OutboxSource> take(const OutboxOptions& options, Holder& holder);
 
     relay::BatchPtr read(relay::milliseconds patience) override;
@@ -92,7 +92,7 @@ class OutboxSource final : public TableFeed {
     OutboxFloor floor_;
     std::int64_t late_id_ = 0;
     WindowPtr window_;
-    bool held_back_ = false;  // the window's commits may not be where they must be before its events leave
+    bool held_back_ = false;  // the window's commits may not be on disk, or not on enough standbys
     std::int64_t window_number_ = 0;
     std::int64_t after_id_ = 0;
     int limit_;
@@ -106,7 +106,7 @@ class OutboxSource final : public TableFeed {
     bool blocking_ = true;
     std::optional<Clock::time_point> parked_due_;
     Clock::time_point parked_not_before_{};
-    Clock::time_point renewed_at_{};  // when the renewal was asked for that was answered last
+    Clock::time_point renewed_at_{};  // when the last answered renewal was asked for
     Clock::time_point renew_at_{};
 };
 

@@ -21,7 +21,7 @@ struct Window {
     std::optional<std::int64_t> first_id;
     std::optional<std::int64_t> last_id;
     std::int64_t start_id = 1;
-    std::int64_t late_id = 0;  // of the position behind it
+    std::int64_t late_id = 0;  // late_id of the position behind the window
 
     bool has_late() const { return late != "{}"; }
 };

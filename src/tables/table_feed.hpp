@@ -1,7 +1,7 @@
 #pragma once
-// What all sources at tables of PostgreSQL have in common. The thread that reads does all the talking to the
-// server; settle() only leaves a note and rings. A session ends before its lease does (lease.hpp), and when a
-// step fails, nobody who waits for positions waits for ever.
+// The common part of all sources that are tables of PostgreSQL. Only the thread that reads talks to the
+// server; settle() leaves a note and wakes this thread. A session ends before its lease ends (lease.hpp).
+// When a step fails, threads that wait for positions are told.
 
 #include <memory>
 #include <type_traits>
@@ -13,7 +13,7 @@
 
 namespace baton::tables {
 
-// Another relay, or a consumer, has the table.
+// The relay or consumer that has the table.
 struct Holder {
     std::string by;
     std::string until;
@@ -46,9 +46,9 @@ class TableFeed : public relay::Feed {
 
     // Write positions, renew the lease. Throws when the session must be over.
     virtual void do_chores() = 0;
-    // Wait for a note or the server, until the next chore is due at most.
+    // Wait for a note or for the server, at most until the next chore is due.
     virtual void wait(Clock::time_point until) = 0;
-    // A step failed: nothing more is written.
+    // A step failed: nothing more will be written.
     virtual void give_up(const std::string& why) = 0;
 
     // Run a step of the thread that reads. After a failure the session is over.

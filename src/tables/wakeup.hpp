@@ -1,5 +1,5 @@
 #pragma once
-// How a thread that waits is called: by a note that another thread left, or by an interruption.
+// Wakes a thread that waits: another thread left a note, or interrupts.
 
 #include <atomic>
 #include <chrono>
@@ -18,14 +18,14 @@ class Wakeup {
     Wakeup(const Wakeup&) = delete;
     Wakeup& operator=(const Wakeup&) = delete;
 
-    // Both may be called from any thread. Rung once or often before a wait, that wait ends at once.
+    // Any thread may call these. A ring before a wait makes this wait end at once.
     void ring();
     void interrupt();
-    // Whether somebody has interrupted since the last call.
+    // True when somebody has interrupted since the last call.
     bool interrupted() { return interrupted_.exchange(false); }
 
-    // Wait until rung, until one of the others is ready, or for the time. Leaves in `others` what happened to
-    // them.
+    // Wait until somebody rings, one of `others` is ready, or the time has come. `others` say then what
+    // happened to them.
     void wait(Clock::time_point until, std::span<pollfd> others = {});
 
   private:

@@ -1,5 +1,5 @@
 #pragma once
-// A TCP connection, with TLS when asked for, that never waits unless wait() is called.
+// A TCP connection, with TLS when asked for. Only wait() waits.
 
 #include <openssl/ssl.h>
 
@@ -14,7 +14,7 @@ struct addrinfo;
 
 namespace baton::wire {
 
-// How a sink proves its server and itself.
+// How a sink verifies its server, and proves who it is.
 struct TlsSettings {
     bool on = false;
     bool verify = true;
@@ -34,16 +34,16 @@ class ByteStream {
     ByteStream(const ByteStream&) = delete;
     ByteStream& operator=(const ByteStream&) = delete;
 
-    // Go on connecting; true when bytes can flow. This and the calls below throw ConnectionError when the
-    // connection fails.
+    // Go on with connecting. True when bytes can flow. This and the calls below throw ConnectionError when
+    // the connection fails.
     bool ready();
-    // Write what fits now; returns how much.
+    // Write as much as fits now. Returns how many bytes.
     std::size_t write(std::string_view bytes);
-    // Read what is there; 0 when nothing is.
+    // Read what is there. Returns how many bytes, 0 when nothing is there.
     std::size_t read(char* into, std::size_t room);
-    // For those who wait for more than this.
+    // For a caller that waits for several things.
     int descriptor() const { return fd_; }
-    // Wait until something can go on.
+    // Wait until bytes can be read, or written.
     void wait(bool for_writing, std::chrono::milliseconds patience);
 
   private:

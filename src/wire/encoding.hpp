@@ -8,7 +8,7 @@
 namespace baton::wire {
 
 std::string base64_encode(std::string_view bytes);
-// Empty optional when the text is not base64 with its padding.
+// Nothing when the text is not base64 with padding.
 std::optional<std::string> base64_decode(std::string_view text);
 // Both return raw bytes.
 std::string sha256(std::string_view bytes);

@@ -1,9 +1,9 @@
 #pragma once
-// An HTTP server that nobody can hold up: a request has so much time and so many bytes to arrive, however it
-// is sent, and an answer so much time to be taken. While somebody waits for a thread, a request has less
-// time, and only so many wait: they take no files from the rest of the process. A request that the server cut
-// short is answered with 408 when its time was over, and with 503 when others waited or the server ends:
-// whoever sent it may send it again.
+// An HTTP server that no client can hold up. A request has limits on time and bytes, however it is sent, and
+// an answer has a limit on time. While a connection waits for a thread, other requests have less time. The
+// number of waiting connections is limited too, so they take no file descriptors from the rest of the
+// process. A request that the server cuts short is answered with 408 when its time is over, and with 503 when
+// others wait or the server ends: the client may send the request again.
 
 #include <httplib.h>
 
@@ -21,21 +21,21 @@ struct DoorLimits {
     std::size_t waiting = 128;  // connections without a thread; more are closed at once
     std::chrono::milliseconds request_time{5000};
     std::chrono::milliseconds request_time_in_a_crowd{100};
-    std::size_t request_bytes = 64 * 1024;  // with its headers, as they come over the wire
-    std::size_t requests = 1;               // on one connection
+    std::size_t request_bytes = 64 * 1024;  // of a request with its headers, as they come over the wire
+    std::size_t requests = 1;               // requests on one connection
 };
 
 class HttpDoor final : public httplib::Server {
   public:
-    // With a certificate and its key it speaks TLS. Throws Error.
+    // With a certificate and its key the server speaks TLS. Throws Error.
     explicit HttpDoor(const DoorLimits& limits, const std::string& certificate = {},
                       const std::string& key = {});
 
-    // Listen; 0 is any port. Return the port, or -1 when it cannot be had. Many may knock before they are let
-    // in.
+    // Listen on a port; 0 is any port. Returns the port, or -1 when the port cannot be had. Many clients may
+    // connect before the first is served.
     int take_port(const std::string& host, int port);
 
-    // For handlers: the answer is the last one, since the rest of the request is not read.
+    // For handlers: close the connection after this answer, because the rest of the request is not read.
     static void close_after_answer();
 
   private:

@@ -1,6 +1,6 @@
 #pragma once
-// A bounded number of HTTP POSTs under way at once, on libcurl's multi interface. Connections are kept and
-// used again.
+// HTTP POSTs on libcurl's multi interface. The number of requests under way is bounded, and connections are
+// kept and used again.
 
 #include <curl/curl.h>
 
@@ -25,8 +25,8 @@ struct HttpOptions {
     std::size_t max_concurrent = 1;
     bool allow_private =
         true;  // false: connect to public addresses only, judged by what the name resolved to
-    std::size_t max_response = 64 * 1024;  // nobody reads more of an answer
-    // The status is an answer, also when what follows never ends, or is cut off by the server.
+    std::size_t max_response = 64 * 1024;  // more of an answer is not read
+    // The status alone is an answer, also when the body never ends or is cut off by the server.
     bool status_is_enough = false;
     std::string proxy;  // empty: none, whatever the environment says
     std::string sigv4;  // "aws:amz:REGION:SERVICE": requests that have keys are signed with version 4
@@ -53,9 +53,9 @@ struct HttpRequest {
 struct HttpResponse {
     std::uint64_t id = 0;
     long status = 0;   // 0: no answer, see error
-    std::string body;  // its first max_response bytes
+    std::string body;  // the first max_response bytes
     std::string error;
-    // Why there can never be an answer, where that is so.
+    // Why there can never be an answer; `no` when there can.
     enum class Hopeless { no, bad_url, refused_address } hopeless = Hopeless::no;
     std::optional<std::chrono::milliseconds> retry_after;
 };
@@ -69,13 +69,13 @@ class HttpTransfers {
 
     bool full() const { return running_.size() >= options_.max_concurrent; }
     bool idle() const { return running_.empty(); }
-    // Start a request; only when not full.
+    // Start a request. Call this only when not full.
     void start(HttpRequest request);
-    // Append the responses that are complete; waits up to `patience` for the first, or for wake().
+    // Append the complete responses. Waits up to `patience` for the first response, or for wake().
     void collect(std::vector<HttpResponse>& responses, std::chrono::milliseconds patience);
     // Make a waiting collect() return. May be called from any thread.
     void wake();
-    // Ask for the URL's HEAD; any answer will do. Throws ConnectionError when there is none.
+    // Send a HEAD request to the URL. Any answer will do. Throws ConnectionError when there is no answer.
     void ask_head(const std::string& url) const;
 
   private:

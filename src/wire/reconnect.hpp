@@ -14,7 +14,7 @@ class Reconnect {
     // True when the pause after the last failure is over.
     bool due() const { return Clock::now() >= next_; }
 
-    // How long until the next try; zero when it is due.
+    // How long until the next try; zero when the try is due.
     std::chrono::milliseconds remaining() const {
         return std::max(std::chrono::ceil<std::chrono::milliseconds>(next_ - Clock::now()),
                         std::chrono::milliseconds(0));

@@ -1,5 +1,5 @@
 #pragma once
-// The parts of a server's address written as one line: scheme://user:password@host:port/path.
+// The parts of a server's address, which is written as one line: scheme://user:password@host:port/path.
 
 #include <string>
 #include <string_view>
