@@ -1,7 +1,7 @@
 #pragma once
 // A place at a broker that is made for one audit: a topic, a stream, a queue, an inbox, a file, an address of
-// our own. The relay's sink is pointed at it, the auditor follows it while the audit runs and reads it whole
-// at the end, and then it is removed.
+// our own. The relay's sink writes to the place. The auditor follows the place while the audit runs, reads
+// all of it at the end, and removes it.
 
 #include <chrono>
 #include <filesystem>
@@ -17,9 +17,9 @@
 namespace baton::brokers {
 
 struct PlaceRequest {
-    std::string name;        // unlike any other's
-    relay::Settings sink;    // as the pipeline has it, without a destination
-    relay::Settings reader;  // how the auditor itself reaches the broker; the same unless told otherwise
+    std::string name;              // no other place has this name
+    relay::Settings sink;          // as the pipeline has it, without a destination
+    relay::Settings reader;        // how the auditor itself reaches the broker; usually the same settings
     std::filesystem::path folder;  // for files
 };
 
@@ -28,20 +28,20 @@ class AuditPlace {
     using Values = std::map<std::string, relay::Settings::Value>;
     virtual ~AuditPlace() = default;
 
-    // Make it. Throws Error, as all of these may while the broker is away.
+    // Make the place. This and the other functions may throw Error while the broker is away.
     virtual void create() = 0;
-    // What the sink's settings need beyond those given.
+    // The values that the sink's settings need in addition.
     virtual Values sink_values() = 0;
-    // Follow it: what has come since the last call, waiting up to `patience`. May miss some and repeat some
-    // after trouble; forget() then makes it connect anew.
+    // Return what has come since the last call; wait up to `patience` for the first. After trouble messages
+    // may be missing or come twice; call forget() then, to connect anew.
     virtual std::vector<Received> follow(std::chrono::milliseconds patience) = 0;
     virtual void forget() = 0;
-    // Everything that is there, oldest first within each key. The last call but one.
+    // Return everything in the place, oldest first within each key. Only remove() may follow.
     virtual std::vector<Received> read_all() = 0;
     virtual void remove() = 0;
 
-    // The way in: what a source's settings need, the destination of what is published for it, and whether a
-    // source reads it in the order of its keys whatever happens.
+    // For audits of a source: the values that its settings need, the destination of messages for the source,
+    // and whether the source keeps the order of keys whatever happens.
     virtual Values source_values() const {
         throw UsageError("the way in from here cannot be audited", "audit a broker that has a source");
     }

@@ -1,5 +1,5 @@
 #pragma once
-// The destination that a sink's settings name, as far as the sink can use it itself.
+// A destination that is the same for all events.
 
 #include <string>
 
@@ -7,8 +7,8 @@
 
 namespace baton::brokers {
 
-// Return the setting's text when it names one place for all events; empty when it is a template, which only
-// an event can fill, a list, or not there.
+// Return the setting's text when it names one place for all events. Empty when the setting is missing, a
+// list, or a template, which only an event can fill.
 inline std::string fixed_destination(const relay::Settings& settings, const std::string& key,
                                      bool commas_divide = true) {
     const std::string text = settings.text(key, "");

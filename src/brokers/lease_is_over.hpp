@@ -1,7 +1,8 @@
 #pragma once
-// What a sink says of messages that it gives back because it may not send any more (relay::Sink::send_while).
-// A process that was stopped for a while, or that waited to connect, may have lost its source's lease: a sink
-// asks before each thing that leaves, also when it kept that until there was room.
+// What a sink reports for messages that it gives back because it may not send any more
+// (relay::Sink::send_while). A process that was stopped for a while, or that waited to connect, may have lost
+// the source's lease. So a sink asks before everything that it sends, also when a message had to wait in the
+// sink.
 
 namespace baton::brokers {
 

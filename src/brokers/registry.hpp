@@ -10,18 +10,18 @@ namespace baton::brokers {
 // In the order of their names.
 const std::vector<Broker>& registry();
 
-// Make the sink that settings.text("type") names; throws SettingsError for an unknown type, bad settings or
-// unknown ones.
+// Make the sink that settings.text("type") names. Throws SettingsError for an unknown type, and for bad or
+// unknown settings.
 std::unique_ptr<relay::Sink> make_sink(const relay::Settings& settings);
-// What the messages of such a sink look like. Throws SettingsError for an unknown type.
+// The form of this sink's messages. Throws SettingsError for an unknown type.
 const relay::MessageForm& form_of(const relay::Settings& sink);
 
 // True when the settings name a broker, and not a table of a PostgreSQL server.
 bool is_broker(const relay::Settings& source);
 // True when the settings name a table of a PostgreSQL server other than the relay's own.
 bool is_elsewhere(const relay::Settings& source);
-// Make the source that settings.text("type") names; throws SettingsError for an unknown type, bad settings or
-// unknown ones.
+// Make the source that settings.text("type") names. Throws SettingsError for an unknown type, and for bad or
+// unknown settings.
 std::shared_ptr<const BrokerSource> make_source(const relay::Settings& settings, const Reader& reader);
 
 // Throws SettingsError for a sink type that cannot be read back.

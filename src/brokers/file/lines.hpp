@@ -1,5 +1,5 @@
 #pragma once
-// Reading back what the file and stdout sinks wrote.
+// Reads back what the file and stdout sinks wrote.
 
 #include <filesystem>
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace baton::brokers {
 
-// Every line of the file as a message; lines that are no JSON object throw Error, except those which begin
-// with something else than a brace, which are passed on to `others`.
+// Return every line of the file as a message. A line that does not begin with a brace goes to `others`.
+// Throws Error for any other line that is no JSON object.
 std::vector<Received> read_lines(const std::filesystem::path& path,
                                  std::vector<std::string>* others = nullptr);
 

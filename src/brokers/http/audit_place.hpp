@@ -1,5 +1,5 @@
 #pragma once
-// A webhook receiver of the auditor's own; on the way in, the address of a pipeline's.
+// A webhook receiver of the auditor's own. For audits of a source: the address of a pipeline's receiver.
 
 #include "brokers/audit_place.hpp"
 

@@ -1,5 +1,5 @@
 #pragma once
-// How a message, or several, become one HTTP request.
+// Turns one or several messages into one HTTP request.
 
 #include <span>
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace baton::brokers {
 
-// A message that waits for its turn; the views live as long as its event's batch.
+// A message that waits for its turn. The views live as long as the batch of the event.
 struct HttpMessage {
     std::uint64_t ticket = 0;
     std::string message_id;
@@ -21,11 +21,11 @@ struct HttpMessage {
     std::string_view body;
     std::string_view content_type;
     Headers headers;
-    bool alone = false;  // was in a batch that was refused
+    bool alone = false;  // the message was in a batch that was refused
 };
 
-// Encode a header's value, or name, so that it survives HTTP; a percent sign is left alone in what is encoded
-// already.
+// Encode a header's value, or name, so that it survives HTTP. In a text that is encoded already a percent
+// sign stays.
 std::string encode_header_value(std::string_view value, bool encoded_already);
 std::string encode_header_name(std::string_view name);
 
@@ -34,9 +34,10 @@ class HttpComposer {
     HttpComposer(WebhookSigner signer, std::vector<Header> extra)
         : signer_(std::move(signer)), extra_(std::move(extra)) {}
 
-    // One message as the body of a request.
+    // Make a request with one message as its body.
     wire::HttpRequest single(const HttpMessage& message) const;
-    // Several in a JSON array; all of one URL, and all structured CloudEvents or none.
+    // Make a request with several messages in a JSON array. All of them go to one URL, and all or none of
+    // them are structured CloudEvents.
     wire::HttpRequest batch(std::span<const HttpMessage> messages) const;
 
   private:

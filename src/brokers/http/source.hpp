@@ -1,6 +1,6 @@
 #pragma once
-// Receives webhooks. The sender gets its 2xx only after the message was settled, so whoever retries what was
-// not answered with 2xx loses nothing; its copies are recognised by their id.
+// Receives webhooks. The sender gets 2xx only after the message was settled. So a sender that tries again
+// until it gets 2xx loses nothing; copies are recognised by their id.
 //
 //   204  the message is settled
 //   400  nothing could be kept: there is neither body nor id, or the signature's headers cannot be read
@@ -10,11 +10,11 @@
 //   413  more than max_body bytes
 //   415  a Content-Encoding that cannot be undone, or a form in parts
 //   429  max_pending messages or max_pending_bytes are waiting; Retry-After says when to come again
-//   503  not settled within answer_timeout, or too many connections, or the relay stops; Retry-After likewise
+//   503  not settled within answer_timeout, or too many connections, or the relay stops; with Retry-After too
 //
-// A message's id is that of id_header or id_field where the settings name one, else of the header webhook-id
-// or Idempotency-Key, else of its content (incoming.hpp). Its topic is the path. Headers that are HTTP's own,
-// or secrets, are not passed on; %XX in their values, as baton's own sink writes it, is undone.
+// The id of a message comes from id_header or id_field where the settings name one, else from the header
+// webhook-id or Idempotency-Key, else from the content (incoming.hpp). The topic is the path. Headers of HTTP
+// itself and secrets are not passed on. %XX in values, as baton's own sink writes it, is decoded.
 //
 // Settings: listen (HOST:PORT), path ("/"; "/hooks/*" takes everything below), one or more of secret
 // (Standard Webhooks, one or a list; tolerance = 5m), hmac_secret (hex or base64 of HMAC-SHA256 over the

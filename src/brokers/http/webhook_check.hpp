@@ -1,5 +1,5 @@
 #pragma once
-// Whether a webhook comes from whom it should: Standard Webhooks signature, plain HMAC, bearer token.
+// Checks who sent a webhook: Standard Webhooks signature, plain HMAC, bearer token.
 
 #include <chrono>
 #include <functional>
@@ -13,16 +13,16 @@ namespace baton::brokers {
 
 class WebhookCheck {
   public:
-    // Find a header by its name in lower case; empty when it is not there.
+    // Find a header by its name in lower case; empty when there is none.
     using FindHeader = std::function<std::string_view(std::string_view name)>;
     enum class Answer { good, unreadable, unauthorised };
 
     // Read secret, tolerance, hmac_secret, hmac_header, token and auth. Throws SettingsError.
     explicit WebhookCheck(const relay::Settings& settings);
 
-    // Judge a request; `now` in seconds since 1970.
+    // Judge a request. `now` is in seconds since 1970.
     Answer judge(const FindHeader& header, std::string_view body, std::int64_t now) const;
-    // True for headers that hold what only sender and receiver may know.
+    // True for headers with a secret of sender and receiver.
     bool is_secret(std::string_view lower_name) const;
 
   private:

@@ -9,8 +9,8 @@ namespace baton::brokers {
 
 class WebhookSigner {
   public:
-    // Secrets are written "whsec_" and base64 of 24 to 64 bytes. Several are for rotation: each signs. Throws
-    // UsageError.
+    // A secret is "whsec_" and base64 of 24 to 64 bytes. While secrets rotate there are several, and each of
+    // them signs. Throws UsageError.
     explicit WebhookSigner(const std::vector<std::string>& secrets);
 
     bool empty() const { return keys_.empty(); }

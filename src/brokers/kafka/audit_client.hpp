@@ -21,19 +21,19 @@ void delete_topic(const KafkaProperties& properties, const std::string& topic);
 // Everything in the topic now, oldest first within each partition.
 std::vector<Received> read_topic(const KafkaProperties& properties, const std::string& topic);
 
-// Produce a message with a key and nothing else; without a body it is a tombstone.
+// Produce a message with a key and a body only. Without a body the message is a tombstone.
 void produce_bare(const KafkaProperties& properties, const std::string& topic, int partition,
                   const std::string& key, const char* body);
 
 // How many messages of the topic the group has not committed.
 std::size_t kafka_lag(const KafkaProperties& properties, const std::string& topic, const std::string& group);
 
-// Follows a topic from its beginning; finds its way back when brokers go away.
+// Follows a topic from its beginning, also when brokers go away and come back.
 class KafkaTail {
   public:
     KafkaTail(const KafkaProperties& properties, const std::string& topic);
     ~KafkaTail();
-    // What came since the last call, waiting up to `patience` for the first.
+    // Return what came since the last call. Waits up to `patience` for the first message.
     std::vector<Received> read(std::chrono::milliseconds patience);
 
   private:

@@ -1,14 +1,14 @@
 #pragma once
 // Finds out which message a Kafka broker refused.
 //
-// A broker refuses a batch as a whole: because one message is too large or malformed, or because all of them
-// together are more than the topic takes. Nobody says which message it was. So those of a refused batch are
-// suspects: they are sent again one by one, and what is refused then is guilty. When nobody was, batches are
-// made smaller from then on.
+// A broker refuses a batch as a whole: because one message is too large or malformed, or because all messages
+// together are more than the topic takes. The broker does not say which message is at fault. So the messages
+// of a refused batch are suspects: they are sent again one by one, and a message that is refused alone is
+// guilty. When none is guilty, later batches are smaller.
 //
 //   state    a message goes    a batch is refused              as many as there were suspects are judged
 //   usual    with others       its messages: suspects; alone
-//   alone    by itself         the message is guilty           draining
+//   alone    alone             the message is guilty           draining
 //   draining not before usual  the message is guilty           usual, when nothing is under way any more
 //
 // Entering and leaving `alone` takes a new producer.
@@ -29,8 +29,8 @@ class KafkaBatches {
     // How many bytes a batch may have.
     std::size_t bytes() const { return bytes_; }
 
-    // The broker refused the batch of a message. True: the message is guilty. False: it is a suspect, and the
-    // next producer sends one by one.
+    // The broker refused the batch of a message. True: the message is guilty. False: the message is a
+    // suspect, and the next producer sends one by one.
     bool refused() {
         if (!alone()) {
             ++suspects_;
@@ -59,8 +59,8 @@ class KafkaBatches {
     enum class State { usual, alone, draining };
     State state_ = State::usual;
     std::size_t bytes_;
-    std::size_t suspects_ = 0;  // that are not judged
-    bool guilty_ = false;       // one of them was found
+    std::size_t suspects_ = 0;  // suspects that are not judged yet
+    bool guilty_ = false;       // a guilty message was found
 };
 
 }  // namespace baton::brokers

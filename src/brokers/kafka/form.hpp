@@ -5,7 +5,7 @@
 
 namespace baton::brokers {
 
-// What is wrong with the name, or null.
+// Say what is wrong with a name; null when nothing is.
 const char* flaw_of_topic(std::string_view topic);
 
 inline const relay::MessageForm kafka_form{

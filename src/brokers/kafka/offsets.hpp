@@ -1,8 +1,8 @@
 #pragma once
 // The partitions that this member of a group owns, and how far each of them is settled and committed.
 //
-// A partition may go to another member and come back. Each time that it comes it is a new ownership: a
-// message of an earlier ownership settles nothing, for another member may have read it since.
+// A partition may go to another member and come back. Each time a new ownership begins. A message of an
+// earlier ownership settles nothing, because another member may have read it since.
 
 #include <librdkafka/rdkafka.h>
 
@@ -22,7 +22,7 @@ KafkaPartitions make_kafka_partitions();
 
 class KafkaOffsets {
   public:
-    // Where a message came from, and in which of our ownerships of that partition.
+    // The offset of a message, and the ownership of its partition in which the message came.
     struct Origin {
         std::uint64_t ownership;
         std::int64_t offset;

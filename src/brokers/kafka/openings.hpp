@@ -1,18 +1,18 @@
 #pragma once
 // Lets the first message of each key go to Kafka alone.
 //
-// A broker numbers what a producer sends to a partition, and refuses what comes after a gap: when a message
-// is refused for good, those behind it that are under way already are refused too. But a broker that has
-// nothing of a producer yet takes any number. So the first message of a key is waited for; once it is there,
-// the broker knows the producer, and many may be under way.
+// A broker numbers the messages that a producer sends to a partition, and refuses a message after a gap. So
+// when a message is refused for good, later messages that are under way are refused too. But a broker that
+// has nothing of a producer yet takes any number. So the sink waits for the first message of a key. Once it
+// is there, the broker knows the producer, and many messages may be under way.
 //
-//   state of a key   a message comes           the first one is delivered   ... is not
-//   unknown          it opens: opening
-//   opening          it waits                  known; those behind it go    unknown; they come back too
-//   known            it goes
+//   state of a key   a message comes           the first is delivered       the first is not delivered
+//   unknown          goes first: opening
+//   opening          waits                     known; those behind it go    unknown; those behind it come
+//   back known            goes
 //
-// A key is known for an hour after it was opened: a broker forgets a producer that is silent for a day. A new
-// producer is known nowhere.
+// A key stays known for an hour: a broker forgets a producer that is silent for a day. For a new producer no
+// key is known.
 
 #include <chrono>
 #include <cstdint>
@@ -29,9 +29,9 @@ class KafkaOpenings {
     using Clock = std::chrono::steady_clock;
     enum class Turn { goes, opens, waits };
 
-    // What a message with a key is to do. One that waits is kept here.
+    // Say whether a message with a key goes, goes first, or waits. A message that waits is kept here.
     Turn enter(const Message& message, Clock::time_point now = Clock::now());
-    // A message has come back; returns those that waited for it.
+    // A message has come back. Returns the messages that waited for it.
     std::vector<Message> end(std::uint64_t ticket, bool delivered, Clock::time_point now = Clock::now());
     // There is a new producer. Nothing may be under way.
     void forget_all() { known_.clear(); }

@@ -1,12 +1,12 @@
 #pragma once
 // Produces to Kafka with librdkafka: destination = topic, key = partition key.
 //
-// Idempotent producer, acks=all, no time limit on a message: the library sends again by itself and keeps the
+// Idempotent producer, acks=all, no time limit on a message. The library sends again by itself and keeps the
 // order of each partition, so many messages of one key may be in flight. When a message is refused for good,
-// those behind it come back: brokers refuse what comes after a gap, the library then ends (gapless guarantee)
-// and a new producer begins; openings.hpp is for brokers that do not know the producer yet. While
-// brokers are away nothing is reported and trouble() says why. Unknown topic, not authorised: the topic is
-// shut. Too large, refused by policy: rejected in the broker's words. Topics are not created.
+// the messages behind it come back: brokers refuse what comes after a gap, the library ends (gapless
+// guarantee), and the sink makes a new producer. openings.hpp is for brokers that do not know the producer
+// yet. While brokers are away, nothing is reported and trouble() says why. Unknown topic, not authorised: the
+// topic is shut. Too large, refused by policy: rejected in the broker's words. Topics are not created.
 //
 // A message carries its headers, "content-type", and "message-id" unless "event-id" says the same. An event
 // whose payload is NULL becomes a tombstone.
@@ -15,9 +15,9 @@
 //   topic            see relay/transform.hpp
 //   connect_timeout  of a check, 10s
 //   [properties]     any property of librdkafka: sasl.mechanism, security.protocol, compression.type, ...;
-//   those on which
-//                    delivery rests cannot be set. Where topics have a max.message.bytes below 1 MB, set
-//                    batch.size below it: brokers refuse a whole batch, not one message.
+//   those
+//                    on which delivery rests cannot be set. Where topics have a max.message.bytes below 1 MB,
+//                    set a smaller batch.size: brokers refuse a whole batch, not one message.
 
 #include <memory>
 

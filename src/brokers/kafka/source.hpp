@@ -1,19 +1,18 @@
 #pragma once
 // Consumes from Kafka with librdkafka as a member of a consumer group.
 //
-// Offsets are committed only after what lies before them was settled, never by the library itself. When
-// partitions are taken away, what is settled is committed first and the rest is forgotten: the next owner
-// reads it again, and the inbox knows what it has had. Assignment is eager (the library's range and
-// roundrobin) unless properties say partition.assignment.strategy = "cooperative-sticky"; both are handled.
-// While nothing may be read for longer than a moment, partitions are paused, so that the member stays in its
-// group.
+// An offset is committed only after all messages before it were settled, never by the library itself. When
+// partitions are taken away, the source commits what is settled and forgets the rest: the next owner reads
+// the rest again, and the inbox recognises copies. Assignment is eager (the library's range and roundrobin)
+// unless properties say partition.assignment.strategy = "cooperative-sticky"; both are handled. While nothing
+// may be read for longer than a moment, partitions are paused, so that the member stays in its group.
 //
-// A message is known by its header message-id or event-id, its CloudEvents attributes, else by topic,
-// partition, offset and timestamp. Messages of one partition come in order.
+// The id of a message comes from its header message-id or event-id, from its CloudEvents attributes, or from
+// topic, partition, offset and timestamp. Messages of one partition come in order.
 //
 //   brokers          "host:9092,other:9092"
-//   topic, topics    one name, or a list; one that begins with ^ is a regular expression
-//   group            the consumer group; the pipeline's name
+//   topic, topics    one name, or a list; a name that begins with ^ is a regular expression
+//   group            the consumer group; default: the pipeline's name
 //   start            "earliest" | "latest": where a group begins that has no offset yet
 //   connect_timeout  of a check, 10s
 //   [properties]     any property of librdkafka, apart from those on which delivery rests

@@ -22,13 +22,14 @@ class NatsClient {
     NatsClient(const NatsClient&) = delete;
     NatsClient& operator=(const NatsClient&) = delete;
 
-    // Make a stream that takes this subject; messages over `largest` bytes are refused when it is not 0.
+    // Make a stream that takes this subject. The stream refuses messages over `largest` bytes, unless
+    // `largest` is 0.
     void add_stream(const std::string& name, const std::string& subject, int largest = 0);
     void delete_stream(const std::string& name);
     // Every message of the stream.
     std::vector<Received> read(const std::string& stream);
-    // Follow the stream from this sequence number on; then the ids of what came since the last call, waiting
-    // up to `patience` for the first.
+    // Follow the stream from this sequence number on. The next function returns the ids of messages that came
+    // since the last call; it waits up to `patience` for the first.
     void follow(const std::string& stream, std::uint64_t next);
     std::vector<std::string> read_on(std::uint64_t& next, std::chrono::milliseconds patience);
 

@@ -40,8 +40,8 @@ class NatsLink {
 
 using NatsConsumerInfo = std::unique_ptr<jsConsumerInfo, decltype(&jsConsumerInfo_Destroy)>;
 
-// Find the consumer, or make it where that is wanted. Throws UsageError for a consumer that could lose
-// messages, Error when stream or consumer is missing.
+// Find the consumer, or make it when `may_create`. Throws UsageError for a consumer that could lose messages,
+// and Error when stream or consumer is missing.
 NatsConsumerInfo find_nats_consumer(const NatsLink& link, const NatsConsumerOptions& options,
                                     bool may_create);
 

@@ -1,5 +1,5 @@
 #pragma once
-// What a NATS server writes about a message, taken apart.
+// Takes apart what a NATS server writes about a message.
 
 #include <optional>
 #include <string>
@@ -10,15 +10,15 @@
 
 namespace baton::brokers {
 
-// Where a message stands, as the subject for its acknowledgement says.
+// The place of a message in its stream, from the subject of its acknowledgement.
 struct NatsStanding {
     std::uint64_t sequence = 0;
     std::int64_t nanoseconds = 0;
 };
 std::optional<NatsStanding> read_nats_standing(std::string_view reply);
 
-// The headers in an answer to STREAM.MSG.GET; nothing when the answer is none. They live as long as the
-// batch.
+// The headers in an answer to STREAM.MSG.GET. Nothing when the text is no such answer. The headers live as
+// long as the batch.
 std::optional<std::vector<intake::IncomingHeader>> read_stored_headers(std::string_view answer,
                                                                        intake::BrokerBatch& batch);
 

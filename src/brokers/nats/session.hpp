@@ -1,6 +1,7 @@
 #pragma once
-// One connection to a NATS server and what is in flight on it. It never reconnects by itself: when it is
-// over, everything that was in flight is to be sent again on a new one, and nothing waits in hidden buffers.
+// One connection to a NATS server, and the messages in flight on it. A session never reconnects by itself.
+// When it is over, everything in flight is to be sent again on a new session. Nothing waits in hidden
+// buffers.
 
 #include <nats/nats.h>
 
@@ -21,7 +22,7 @@ namespace baton::brokers {
 
 struct NatsOptions {
     std::vector<std::string> urls;
-    std::string subject;                // when it is the same for every event
+    std::string subject;                // set when it is the same for every event
     std::vector<std::string> subjects;  // where events may go, with wildcards for what only an event knows
     std::string stream;
     bool create_stream = false;
@@ -31,52 +32,52 @@ struct NatsOptions {
     std::chrono::milliseconds ack_timeout{}, connect_timeout{}, heartbeat{};
 };
 
-// Read what says where the servers are and how to talk to them; throws SettingsError.
+// Read where the servers are and how to talk to them. Throws SettingsError.
 NatsOptions read_nats_server(const relay::Settings& settings);
 
-// The library's words; it puts the places in its own source before them, which help nobody.
+// The library's words, without the places in the library's source that stand before them.
 std::string without_source_positions(std::string_view words);
 std::string nats_words(natsStatus status);
 
 using NatsOptionsPtr = std::unique_ptr<natsOptions, decltype(&natsOptions_Destroy)>;
-// Make them what the library wants; throws ConnectionError.
+// Make the library's options. Throws ConnectionError.
 NatsOptionsPtr make_nats_options(const NatsOptions& options);
 
-// What became of a message, before anybody asked the server about it.
+// What became of a message.
 struct NatsAnswer {
     std::uint64_t ticket;
     std::string subject;
     natsStatus status;
-    int code;  // JetStream's own, 0 when it gave none
+    int code;  // JetStream's own code, 0 when there is none
     std::string words;
     bool not_permitted;
 };
 
 class NatsSession {
   public:
-    // Connect; throws ConnectionError.
+    // Connect. Throws ConnectionError.
     explicit NatsSession(const NatsOptions& options);
     ~NatsSession();
     NatsSession(const NatsSession&) = delete;
     NatsSession& operator=(const NatsSession&) = delete;
 
-    // Start publishing. Returns NATS_OK, or why it was not taken.
+    // Start to publish a message. Returns NATS_OK, or why the message was not taken.
     natsStatus publish(const Message& message);
-    // Let what was published leave at once.
+    // Write out what was published, at once.
     void write_out();
     struct Taken {
         std::vector<NatsAnswer> answers;
-        bool closed;  // then everything that was in flight is among them, and the session is of no more use
+        bool closed;  // then the answers hold everything that was in flight, and the session is over
     };
-    // Take the answers that came, waiting up to `patience` for the first.
+    // Take the answers that came. Waits up to `patience` for the first.
     Taken take(std::chrono::milliseconds patience);
 
-    // The streams that take this subject, or some of those that its wildcards stand for. This and those that
-    // follow throw ConnectionError when the server does not say.
+    // The streams that take this subject, or some of the subjects that its wildcards stand for. This function
+    // and the next ones throw ConnectionError when the server does not answer.
     std::vector<std::string> streams_of(const std::string& subject);
     bool has_stream(const std::string& name);
     void create_stream(const NatsOptions& options);
-    // Throws Error when JetStream is not there for us.
+    // Throws Error when the server has no JetStream for us.
     void check_jetstream();
     std::string last_error() const;
     // How many bytes the server takes as one message with its headers.

@@ -1,5 +1,5 @@
 #pragma once
-// Takes everything and keeps nothing: for measuring what the rest costs.
+// Takes everything and keeps nothing, to measure what the rest of a pipeline costs.
 
 #include <memory>
 

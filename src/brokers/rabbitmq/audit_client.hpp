@@ -1,5 +1,5 @@
 #pragma once
-// Queues and exchanges of RabbitMQ, made, looked through without taking anything, and followed.
+// Makes queues and exchanges of RabbitMQ, reads queues without taking anything, and follows them.
 
 #include <amqp.h>
 
@@ -19,17 +19,17 @@ class RabbitClient {
     RabbitClient(const RabbitClient&) = delete;
     RabbitClient& operator=(const RabbitClient&) = delete;
 
-    // Make a durable queue; with a limit it refuses what is over it.
+    // Make a durable queue. With a limit the queue refuses messages beyond the limit.
     void declare_queue(const std::string& name, int limit = 0);
     void declare_exchange(const std::string& name, const std::string& type);
     void bind(const std::string& queue, const std::string& exchange, const std::string& key);
     void delete_queue(const std::string& name);
     void delete_exchange(const std::string& name);
-    // Read everything without taking it: what was not acknowledged goes back when this connection ends.
-    // Throws Error for a message that is not persistent.
+    // Read everything and take nothing: messages that were not acknowledged go back when this connection
+    // ends. Throws Error for a message that is not persistent.
     std::vector<Received> read_all(const std::string& queue);
 
-    // Make a queue that lives as long as this connection, bound to this exchange, and follow it.
+    // Make a queue, bind it to this exchange, and follow it. The queue lives as long as this connection.
     void follow(const std::string& exchange, const std::string& key);
     std::vector<Received> read(std::chrono::milliseconds patience);
 

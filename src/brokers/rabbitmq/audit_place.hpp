@@ -1,6 +1,6 @@
 #pragma once
-// An exchange of the auditor's own, with two queues: one keeps everything for the end, from the other one
-// what comes is read at once.
+// An exchange of the auditor's own, with two queues. One queue keeps everything for the end; the other is
+// read at once.
 
 #include "brokers/audit_place.hpp"
 

@@ -29,10 +29,10 @@ struct RabbitSettings {
     std::size_t max_message_bytes = 0;
 };
 
-// Read what says where the server is and how to talk to it; throws SettingsError.
+// Read where the server is and how to talk to it. Throws SettingsError.
 RabbitSettings read_rabbit_server(const relay::Settings& settings);
 
-// A message under way; the views live as long as its event's batch.
+// A message under way. The views live as long as the batch of the event.
 struct RabbitMessage {
     std::uint64_t ticket = 0;
     std::string message_id;
@@ -42,8 +42,8 @@ struct RabbitMessage {
     std::string_view content_type;
     Headers headers;
     std::optional<Timestamp> occurred_at;
-    bool suspect = false;  // was unconfirmed when the broker closed the channel: goes alone
-    std::string returned;  // why the broker gave it back
+    bool suspect = false;  // unconfirmed when the broker closed the channel: goes alone
+    std::string returned;  // why the broker returned the message
 };
 
 // What the broker said.
@@ -64,22 +64,23 @@ class RabbitConnection {
     RabbitConnection(const RabbitConnection&) = delete;
     RabbitConnection& operator=(const RabbitConnection&) = delete;
 
-    // Connect the socket; then log in and open the channel. Apart, so that another thread can break a login.
+    // Connect the socket; then log in and open the channel. These are two functions, so that another thread
+    // can break a login.
     void connect();
     void log_in();
     // Open the channel, again after the broker closed it.
     void open_channel();
-    // Why this message cannot be put into frames; empty when it can.
+    // Why this message does not fit into frames; empty when it does.
     std::string refusal(const RabbitMessage& message) const;
     void publish(const RabbitMessage& message);
-    // Hold back small packets until false is given.
+    // Hold back small packets (true), or let them go (false).
     void cork(bool on) const;
-    // Return the next notice that is there; keeps the heartbeat going.
+    // Return the next notice, if there is one. Keeps the heartbeat going.
     std::optional<RabbitNotice> next_notice();
-    // Fail unless exchange and, with the default exchange, the queue exist.
+    // Throw unless the exchange exists and, for the default exchange, the queue.
     void check_destination();
     int fd() const { return fd_; }
-    // For those who do more with it: the library's own state, and throwing what it says.
+    // For other uses: the library's own state, and how to throw its errors.
     amqp_connection_state_t native() const { return state_; }
     void expect_ok(const amqp_rpc_reply_t& reply, const std::string& doing) const;
     void expect_ok(int status, const std::string& doing) const;

@@ -1,18 +1,20 @@
 #pragma once
 // Consumes a RabbitMQ queue with acknowledgements by hand.
 //
-// basic.ack follows settling, one for everything up to a delivery tag. At most `prefetch` messages are with
-// this reader; while nothing may be read, the socket is left alone and only heartbeats go out. Whatever was
-// not acknowledged when the channel closes, the broker puts back where it was. Several readers share a queue;
-// the order of the queue holds as long as one reads (x-single-active-consumer lets the others stand by).
+// Messages are acknowledged after they were settled: one basic.ack stands for everything up to a delivery
+// tag. This reader has at most `prefetch` messages. While nothing may be read, only heartbeats go out. When
+// the channel closes, the broker puts back every message that was not acknowledged. Several readers share a
+// queue. The order of the queue holds as long as one of them reads (with x-single-active-consumer the others
+// stand by).
 //
-// A message is known by its message_id property, else by its header message-id or event-id or its CloudEvents
-// attributes. A queue has no places: without any id, a digest of routing key, properties, headers and body
-// stands for it, so two messages that are alike in all of that count as one. Publishers that send such
-// messages should set message_id, or id_header or id_field should say what tells them apart.
+// The id of a message comes from its message_id property, else from its header message-id or event-id or its
+// CloudEvents attributes. A queue has no positions: for a message without any id, the id is a digest of
+// routing key, properties, headers and body. So two messages that are equal in all of these count as one.
+// Publishers of such messages should set message_id, or id_header or id_field should name what tells them
+// apart.
 //
 //   url        "amqp://user:password@host:5672/vhost", amqps:// for TLS
-//   queue      its name; it must be there
+//   queue      the queue's name; the queue must exist
 //   prefetch   2000
 //   username, password, heartbeat 10s, connect_timeout 5s, tls_*
 //   and what intake/incoming.hpp and intake/broker_feed.hpp know

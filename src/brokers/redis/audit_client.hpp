@@ -25,7 +25,8 @@ class RedisClient {
     void run(const std::vector<std::string>& words);
     std::int64_t number(const std::vector<std::string>& words) { return ask(words)->integer; }
 
-    // Entries after this id, which becomes that of the last one; "0" is before the first.
+    // Return the entries after the id `after`, and set `after` to the id of the last one. "0" is before the
+    // first.
     std::vector<Received> read_stream(const std::string& stream, std::string& after);
     std::vector<Received> read_stream(const std::string& stream);
 

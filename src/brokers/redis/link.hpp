@@ -1,5 +1,5 @@
 #pragma once
-// One connection to Redis on which commands are asked and answered in order, without waiting unless told to.
+// One connection to Redis. Commands are sent and answered in order. Only need() waits.
 
 #include <hiredis/hiredis.h>
 
@@ -22,16 +22,17 @@ class RedisLink {
 
     // Start a command.
     void send(std::span<const std::string> words);
-    // Return the next answer that is there, or null. An error is an answer too.
+    // Return the next answer, or null when there is none yet. An error is an answer too.
     RedisReply take();
-    // Wait for the next answer; throws ConnectionError when none comes in time or it is an error.
+    // Wait for the next answer. Throws ConnectionError when no answer comes in time, or when the answer is an
+    // error.
     RedisReply need(std::chrono::milliseconds patience);
     RedisReply ask(std::span<const std::string> words) {
         send(words);
         return need(settings_.response_timeout);
     }
 
-    // What to wait for before take() can go on.
+    // The descriptor and events to wait for before take() can go on.
     int descriptor() const { return stream_.descriptor(); }
     bool has_to_write() const { return written_ < out_.size(); }
 

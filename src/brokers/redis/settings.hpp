@@ -1,5 +1,5 @@
 #pragma once
-// What the redis sink is told, and how commands are written.
+// The settings of the redis sink, and how commands are written.
 
 #include <chrono>
 #include <initializer_list>
@@ -19,7 +19,7 @@ struct RedisSettings {
     std::string password;
     std::string database;
     wire::TlsSettings tls;
-    std::string stream;  // where messages go that name none
+    std::string stream;  // for messages that name no stream
     std::int64_t maxlen = 0;
     bool maxlen_exact = false;
     std::int64_t wait_replicas = 0;
@@ -31,14 +31,14 @@ struct RedisSettings {
 };
 
 RedisSettings read_redis_settings(const relay::Settings& settings);
-// Only what says where the server is and how to talk to it.
+// Read only where the server is and how to talk to it.
 RedisSettings read_redis_server(const relay::Settings& settings);
 
 // Append one word of a command, or a whole command, in Redis' protocol.
 void append_bulk(std::string& out, std::string_view text);
 void append_command(std::string& out, std::initializer_list<std::string_view> words);
 
-// Append the XADD that makes a message an entry of its stream.
+// Append the XADD that adds a message to its stream.
 void append_entry(std::string& out, const Message& message, const std::string& stream,
                   const RedisSettings& settings);
 

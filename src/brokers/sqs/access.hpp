@@ -1,6 +1,6 @@
 #pragma once
-// The way to a queue of Amazon SQS, or of what speaks its JSON protocol: its URL, whose signature requests
-// carry, and what it says when it refuses. For the sink and for the source.
+// Access to a queue of Amazon SQS, or of another server with its JSON protocol: the queue's URL, the
+// signature of requests, and the meaning of refusals. Sink and source use it.
 //
 // Settings: queue (a URL, or a name), account and endpoint (for names; endpoint is AWS's own for the region
 // unless given), region (else from the URL or AWS_REGION), access_key, secret_key, session_token, profile
@@ -24,19 +24,19 @@ struct SqsComplaint {
     static SqsComplaint read(const wire::HttpResponse& response);
     std::string words() const { return message.empty() ? code : code + ": " + message; }
     bool is(std::initializer_list<std::string_view> parts) const;
-    // Throttling and SQS's own faults pass.
+    // True for throttling and SQS's own faults, which pass.
     bool passes() const;
-    // Who we are is in doubt, until credentials are mended or renewed.
+    // True when the credentials are at fault: they must be mended or renewed.
     bool concerns_login() const;
-    // The whole queue is meant, not one entry.
+    // True when the complaint is about the whole queue, not about one entry.
     bool concerns_queue() const;
 };
 
-// A member of an answer that is text; empty when it is not there or of another kind.
+// A member of an answer that is text; empty when the member is missing or of another kind.
 std::string text_member(const nlohmann::json& object, const char* name);
 
-// Find which of a request's entries a result is about: its Id is the entry's place. Nothing when it is none
-// of them.
+// Find the entry of a request that a result is about: the result's Id is the entry's place. Nothing when
+// there is no such entry.
 std::optional<std::size_t> entry_of(const nlohmann::json& result, std::size_t entries);
 
 class SqsAccess {
@@ -47,23 +47,24 @@ class SqsAccess {
     const wire::HttpOptions& options() const { return options_; }
     wire::HttpOptions& options() { return options_; }
     const std::string& endpoint() const { return endpoint_; }
-    // Return the URL of a queue given by URL or name; empty when it lies on another host, which our signature
-    // is not for, or cannot be made.
+    // Return the URL of a queue, which is given by URL or name. Empty when the URL cannot be made, and when
+    // it lies on another host, for which our signature is not meant.
     std::string queue_url(const std::string& queue) const;
-    // Make a request whose body is JSON; it is signed when it is sent. Throws ConnectionError when there are
-    // no keys.
+    // Make a request whose body is JSON. The request is signed when it is sent. Throws ConnectionError when
+    // there are no keys.
     wire::HttpRequest request(const std::string& action, std::string body) const;
-    // Have keys for the next requests, asking for them where that is due. Throws ConnectionError.
+    // Make sure that there are keys for the next requests; ask for new keys when it is time. Throws
+    // ConnectionError.
     void find_keys() const { credentials_->keys(); }
-    // The keys were refused; others may be had.
+    // Note that the keys were refused; there may be others.
     void refused() const { credentials_->refused(); }
-    // Look whether the queue is there. Throws ConnectionError or UsageError.
+    // Check that the queue exists. Throws ConnectionError or UsageError.
     void check_queue(const std::string& url) const;
 
   private:
     wire::HttpOptions options_;
     std::string endpoint_;  // scheme, host and port
-    std::string account_;   // makes a name a URL
+    std::string account_;   // needed to make a URL of a name
     std::shared_ptr<AwsCredentials> credentials_;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
-// Whose keys sign requests to AWS. They are looked for where AWS's own tools look, and the first place that
-// has any is it:
+// The keys that sign requests to AWS. baton looks for keys where AWS's own tools look, and takes the first
+// place that has any:
 //
 //   1. settings      access_key and secret_key, or `profile`
 //   2. environment   AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN
@@ -9,8 +9,8 @@
 //   5. container     AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or ..._FULL_URI (ECS, EKS)
 //   6. instance      the metadata service of an EC2 instance, version 2; not with AWS_EC2_METADATA_DISABLED
 //
-// The last three and the exchange at STS give keys for a time. They are renewed some minutes before that is
-// over; while a renewal fails, keys that still hold are used.
+// Keys from the last three places and from STS are valid for a limited time. They are renewed some minutes
+// before this time is over. While a renewal fails, keys that are still valid are used.
 
 #include <chrono>
 #include <functional>
@@ -30,7 +30,7 @@ struct AwsKeys {
     std::optional<std::chrono::system_clock::time_point> expires;
 };
 
-// The value of an environment variable; empty when it is not set.
+// Returns the value of an environment variable; empty when the variable is not set.
 using Environment = std::function<std::string(const std::string& name)>;
 std::string process_environment(const std::string& name);
 
@@ -38,16 +38,16 @@ class AwsCredentials {
   public:
     using Clock = std::chrono::system_clock;
 
-    // Throws SettingsError when the settings name half a key, or a profile that is not there.
+    // Throws SettingsError when the settings name half a key, or a profile that does not exist.
     AwsCredentials(const relay::Settings& settings, std::string region,
                    Environment environment = process_environment);
 
-    // Return keys that hold, after a question to whoever gives them where that is due. Throws Error in plain
-    // words when there are none. May be called from any thread.
+    // Return valid keys; ask for new keys when it is time. Throws Error in plain words when there are none.
+    // May be called from any thread.
     std::shared_ptr<const wire::SigningKeys> keys(Clock::time_point now = Clock::now());
-    // The keys were refused: ask for others, not before a while has passed.
+    // Note that the keys were refused: ask for other keys after a while.
     void refused();
-    // Where they come from, for messages.
+    // Where the keys come from, for messages.
     const std::string& place() const { return place_; }
 
   private:
@@ -78,7 +78,7 @@ class AwsCredentials {
     std::shared_ptr<const wire::SigningKeys> keys_;
     Clock::time_point expires_{};
     Clock::time_point renew_at_{};
-    std::string trouble_;  // why the last question had no answer
+    std::string trouble_;  // why the last request for keys failed
 };
 
 }  // namespace baton::brokers

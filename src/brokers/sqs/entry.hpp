@@ -10,12 +10,12 @@ namespace baton::brokers {
 struct SqsEntry {
     std::uint64_t ticket = 0;
     std::string queue_url;
-    std::string json;       // the entry's members without its Id, which is its place in the request
+    std::string json;       // the entry's members without the Id, which is the entry's place in the request
     std::size_t bytes = 0;  // as SQS counts them: body and attributes
-    bool alone = false;     // was in a request that was refused
+    bool alone = false;     // the message was in a request that was refused
 };
 
-// Make the entry; the result holds copies of everything.
+// Make the entry. It holds copies of everything.
 SqsEntry make_entry(const Message& message, const std::string& queue_url);
 
 // True for non-empty text that SQS takes: UTF-8 without control characters other than tab and line ends.

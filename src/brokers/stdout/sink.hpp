@@ -1,5 +1,5 @@
 #pragma once
-// Writes JSON lines to standard output. Delivered means: taken by the pipe, terminal or file behind it.
+// Writes JSON lines to standard output. Delivered means: the pipe, terminal or file behind it has the line.
 
 #include <memory>
 
