@@ -1,15 +1,15 @@
 #pragma once
-// The doorbell: a commit that published events wakes the readers that sleep, without NOTIFY's lock over all
-// commits.
+// The doorbell: a commit that published events wakes readers that sleep. NOTIFY would do the same, but takes
+// a lock over all commits.
 //
-// A statement trigger marks the transaction; when it has committed and its rows are visible, it adds one to
-// its outbox's counter in shared memory and wakes whoever waits there. There are 256 bells, hashed by
-// database and outbox: two outboxes on one bell only cost a reader a look for nothing. A counter starts from
-// the clock, so a value remembered from before a restart never matches by accident.
+// A statement trigger marks the transaction. When the transaction has committed and its rows are visible, it
+// adds one to the counter of its outbox in shared memory and wakes the readers that wait there. There are 256
+// bells, hashed by database and outbox. When two outboxes share a bell, a reader may look once for nothing. A
+// counter starts from the clock, so a value from before a restart never matches by accident.
 //
-// Not every event rings: nothing does on a server without room in shared memory, nor COMMIT PREPARED in a
-// session that has not loaded the module (when it is not preloaded), nor rows put directly into a partition
-// without the trigger. Readers keep a slow poll as their safety net.
+// Not every event rings. Nothing rings on a server without room in shared memory. COMMIT PREPARED does not
+// ring in a session that has not loaded the module, and neither do rows that are put directly into a
+// partition without the trigger. So readers also poll slowly.
 
 namespace baton::doorbell {
 

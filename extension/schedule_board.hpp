@@ -1,9 +1,10 @@
 #pragma once
-// What the launcher, the workers and the sessions that create or drop databases tell each other, in shared
-// memory.
+// A board in shared memory: the launcher, the workers, and the sessions that create or drop databases tell
+// each other what they do.
 //
-// Every connectable database has a seat: which worker serves it, and from when on it wants one. A database
-// without the extension gets a look at long intervals, and at once when CREATE EXTENSION has committed.
+// Every database that allows connections has a seat: which worker serves the database, and from when on the
+// database wants a worker. A worker looks at a database without the extension at long intervals, and at once
+// when CREATE EXTENSION has committed.
 
 #include <span>
 
@@ -11,15 +12,15 @@
 
 namespace baton::board {
 
-// Ask for room; called while the server preloads.
+// Ask for memory. Called while the server preloads.
 void request();
-// Whether this server preloads the module, so that there is a board.
+// True when this server preloads the module, so that there is a board.
 bool exists();
 
 // The launcher's side.
 void enter_launcher();
-// Bring the seats in line with the databases that are there, and take those out whose turn it is, at most
-// `room` minus those that are served already. Returns how long the launcher may sleep.
+// Compare the seats with the databases that exist, and take the databases whose turn it is: at most `room`
+// minus the databases that are served already. Returns how long the launcher may sleep.
 struct Turn {
     std::vector<Oid> start;
     long sleep_ms;
@@ -32,13 +33,13 @@ void postpone(Oid database, long milliseconds);
 bool sit_down(Oid database);
 // Choose when this database wants its next worker, once this one has ended well.
 void come_back_at(TimestampTz when);
-// Whether other databases wait for a worker.
+// True when other databases wait for a worker.
 bool others_wait();
 
 // The sessions' side.
-// Stop the database's worker, and keep new ones away for a while: somebody wants the database for itself.
+// Stop the database's worker, and keep new workers away for a while: a session wants the database for itself.
 void clear_database(Oid database);
-// Have the launcher look at a database now.
+// Let the launcher look at a database now.
 void poke(Oid database) noexcept;
 
 }  // namespace baton::board

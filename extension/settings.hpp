@@ -1,17 +1,17 @@
 #pragma once
 // The parameters `baton.<name>`.
 //
-// Those of the SQL core are texts that are empty by default: baton.setting() then takes the stored value or
-// the default. What is set is checked here by its kind. The prefix is not reserved: plain-SQL installs of
-// other versions on the same server may know parameters that this module does not, and a reserved prefix
-// would throw theirs away.
+// Parameters of the SQL core are texts that are empty by default: for an empty text baton.setting() takes the
+// stored value or the default. A value that is set is checked here by its kind. The prefix is not reserved:
+// plain-SQL installs of other versions on the same server may know other parameters, and a reserved prefix
+// would remove them.
 
 namespace baton::settings {
 
 // Define every parameter; called once, by _PG_init.
 void define();
 
-// The scheduler's own, changed by reload.
+// Parameters of the scheduler. A reload changes them.
 bool scheduler_enabled();
 int scheduler_nap_ms();
 int scheduler_workers();

@@ -3,8 +3,8 @@
 
 namespace baton::sift {
 
-// Read the mark anew for the next event. At the end of an era the mark is raised over ids that the running
-// transaction may not use any more.
+// Read the mark anew for the next event. At the end of an era the mark is raised, so that the running
+// transaction may not use lower ids any more.
 void forget_mark();
 
 }  // namespace baton::sift

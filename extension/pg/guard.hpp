@@ -1,28 +1,28 @@
 #pragma once
 // The border between C++ and the server, which knows errors only as longjmp.
 //
-//   pg::enter(body)   the server calls C++. No exception gets out: it becomes an ereport(ERROR), raised when
-//   the
-//                     catch block is left and every C++ object of the body is gone.
+//   pg::enter(body)   the server calls C++. No exception gets out: it becomes an ereport(ERROR), which is
+//   raised
+//                     after the catch block, when every C++ object of the body is gone.
 //   pg::call(body)    C++ calls server code that may raise. The error becomes a pg::ServerError.
 //
-// SQLSTATE, message, detail and hint survive both ways; a server error on its way through keeps everything,
-// its context included. To raise an error of one's own, throw baton::SqlError.
+// SQLSTATE, message, detail and hint survive both ways. An error of the server that passes through C++ keeps
+// everything, also its context. To raise an error of your own, throw baton::SqlError.
 //
-// Nothing with a destructor may live inside a pg::call body, because a longjmp skips it. A ServerError may be
-// swallowed only after the (sub)transaction in which it happened was rolled back. Guard a batch, not a row:
-// entering costs a few nanoseconds, but it keeps the compiler from inlining.
+// Nothing with a destructor may live inside a pg::call body, because a longjmp skips the destructor. Swallow
+// a ServerError only after the (sub)transaction in which it happened was rolled back. Guard a batch, not a
+// row: a guard costs a few nanoseconds, but it keeps the compiler from inlining.
 
 #include "pg/server.hpp"
 
 namespace baton::pg {
 
-// What the server raised while C++ called it.
+// An error that the server raised while C++ called it.
 class ServerError : public SqlError {
   public:
     // `data` may be null when the server had no memory left to copy its error.
     explicit ServerError(ErrorData* data);
-    // The server's record; lives as long as the transaction.
+    // The server's record. It lives as long as the transaction.
     ErrorData* data() const noexcept { return data_; }
 
   private:
@@ -40,9 +40,9 @@ struct Failure {
     const char* hint;
 };
 
-// Describe the exception being handled; raises nothing.
+// Describe the exception that is being handled. Raises nothing.
 Failure describe_current_exception() noexcept;
-// Hand a failure to the server.
+// Raise a failure in the server.
 [[noreturn]] void raise(const Failure& failure);
 // Take the error that the server has just raised and throw it.
 [[noreturn]] void throw_server_error(MemoryContext context);

@@ -5,7 +5,7 @@
 
 namespace baton::pg {
 
-// Make a context current, and the one before it at the end of the scope.
+// Make a context current. At the end of the scope the context before it is current again.
 class MemoryScope {
   public:
     explicit MemoryScope(MemoryContext context) noexcept : before_(MemoryContextSwitchTo(context)) {}
@@ -17,7 +17,7 @@ class MemoryScope {
     MemoryContext before_;
 };
 
-// A context of one's own, deleted at the end of the scope.
+// A new context that is deleted at the end of the scope.
 class OwnContext {
   public:
     // `name` must be a constant: the server keeps the pointer.

@@ -5,9 +5,9 @@
 
 namespace baton::pg {
 
-// Act as another role within the transaction, without the means to get out of it: no other role, no temporary
-// tables, no cursors or deferred triggers that would outlive the scope. Names are looked up in pg_catalog
-// alone, and parameters that were changed meanwhile are put back at the end.
+// Act as another role within the transaction. The code that runs cannot get out of this role: no other role,
+// no temporary tables, no cursors or deferred triggers that would outlive the scope. Names are looked up in
+// pg_catalog only. At the end, parameters that were changed meanwhile have their old values again.
 class RestrictedRole {
   public:
     explicit RestrictedRole(Oid role);

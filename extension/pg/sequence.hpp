@@ -1,5 +1,5 @@
 #pragma once
-// Sequences as the server keeps them: read where they stand, without the rights that SQL would ask for.
+// Reads sequences without the rights that SQL would ask for.
 
 #include "pg/guard.hpp"
 
@@ -8,7 +8,7 @@ namespace baton::pg {
 // The sequence that belongs to a column, or InvalidOid.
 Oid sequence_of(Oid table, AttrNumber column);
 
-// The last value that a sequence has handed out, or the one before its first.
+// The last value that a sequence has given, or the value before its first.
 std::int64_t last_value(Oid sequence);
 
 }  // namespace baton::pg

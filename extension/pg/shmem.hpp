@@ -1,8 +1,9 @@
 #pragma once
 // A structure in the server's shared memory.
 //
-// When the module is preloaded its room is requested at start. Otherwise it is taken from the slack that
-// every server keeps, on first use; then there may be none left, and the owner must do without.
+// When the module is preloaded, its memory is requested at the start of the server. Otherwise it is taken on
+// first use from the reserve that every server keeps. There may be nothing left then, and the owner must do
+// without.
 
 #include "pg/guard.hpp"
 
@@ -13,7 +14,7 @@ namespace baton::pg {
 void request_shared_memory(Size size, void (*attach)());
 
 namespace detail {
-// Find or make the structure; null when there is no room for it.
+// Find or make the structure; null when there is no memory for it.
 void* attach_shared(const char* name, Size size, void (*initialize)(void*)) noexcept;
 }  // namespace detail
 
@@ -25,7 +26,7 @@ class Shared {
     constexpr Shared(const char* name, void (*initialize)(Layout&)) : name_(name), initialize_(initialize) {}
 
     // Find or make the structure anew. After a crash the server makes shared memory again in the same
-    // process, so what was attached before is gone.
+    // process, so an earlier structure is gone.
     Layout* attach() noexcept {
         current_initializer = initialize_;
         layout_ = static_cast<Layout*>(detail::attach_shared(
@@ -34,7 +35,7 @@ class Shared {
         return layout_;
     }
 
-    // The structure, attached on first use; null when the server had no room left for it.
+    // The structure, which is attached on first use; null when the server had no memory left for it.
     Layout* get() noexcept { return layout_ == nullptr && !refused_ ? attach() : layout_; }
 
   private:

@@ -15,8 +15,8 @@ struct SqlParam {
     bool is_null = false;
 };
 
-// A connection to the server's own executor; statements run in the caller's transaction. When an exception
-// passes, closing is left to the end of the (sub)transaction, as the server does for its own code.
+// A connection to the server's own executor. Statements run in the caller's transaction. When an exception
+// passes, the end of the (sub)transaction closes the connection, as it does for the server's own code.
 class Spi {
   public:
     Spi();
@@ -24,15 +24,15 @@ class Spi {
     Spi(const Spi&) = delete;
     Spi& operator=(const Spi&) = delete;
 
-    // Run one statement; returns how many rows it gave or touched. Throws ServerError.
+    // Run one statement. Returns how many rows it gave or touched. Throws ServerError.
     std::uint64_t execute(const char* sql, std::span<const SqlParam> params = {});
 
-    // A value of the last statement's rows as text, or nothing when it is null.
+    // A value of the last statement's rows as text; nothing for null.
     std::optional<std::string> text(std::uint64_t row, int column) const;
-    // The same for a value that fits a Datum; nothing when it is null.
+    // The same for a value that fits a Datum; nothing for null.
     std::optional<Datum> datum(std::uint64_t row, int column) const;
-    // Give the last statement's rows to whoever called a set-returning function. The server compares their
-    // types with those that the caller expects.
+    // Give the last statement's rows to the caller of a set-returning function. The server compares the types
+    // with those that the caller expects.
     void give_rows(FunctionCallInfo caller) const;
 
   private:

@@ -9,21 +9,22 @@ struct WorkerSpec {
     const char* name;
     const char* entry;  // an extern "C" function of the module
     Datum argument;
-    int restart_seconds;  // BGW_NEVER_RESTART: whoever started it looks after it
+    int restart_seconds;  // BGW_NEVER_RESTART: the one who started the worker looks after it
 };
 
-// Have the server start a worker with itself. Only while the server preloads.
+// Let the server start a worker when it starts itself. Only while the server preloads.
 void register_worker(const WorkerSpec& spec);
-// Start a worker now; false when the server has no slot left for it.
+// Start a worker now; false when the server has no slot left.
 bool start_worker(const WorkerSpec& spec);
 
 // Set up signals at the beginning of a worker's life.
 void begin_worker();
-// Sleep until the latch is set or the time is over, then look after interrupts and reload; ends with the
-// server.
+// Sleep until the latch is set or the time is over. Then handle interrupts and reload. Ends the worker when
+// the server ends.
 void worker_nap(long milliseconds);
 
-// A transaction of a worker, with a snapshot. It is rolled back when its scope ends before commit().
+// A transaction of a worker, with a snapshot. The transaction is rolled back when the scope ends before
+// commit().
 class WorkerTransaction {
   public:
     WorkerTransaction();

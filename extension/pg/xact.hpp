@@ -5,11 +5,11 @@
 
 namespace baton::pg {
 
-// Call `observer` at every transaction event of this process. It runs where nothing may fail: at commit the
-// transaction is already durable and visible, so it must neither allocate nor raise.
+// Call `observer` at every transaction event of this process. The observer runs where nothing may fail: at
+// commit the transaction is already durable and visible. So the observer must neither allocate nor raise.
 void on_transaction_event(void (*observer)(XactEvent) noexcept);
 
-// Watch utility statements. `before` may throw and thereby refuse the statement; `after` runs when it
+// Watch utility statements. `before` may throw to refuse the statement. `after` runs when the statement
 // succeeded.
 struct UtilityObserver {
     void (*before)(const Node* statement);

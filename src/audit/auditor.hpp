@@ -1,5 +1,5 @@
 #pragma once
-// One audit: writers, real relays, faults, and at the end the question whether everything that was committed
+// One audit: writers, real relays and faults. At the end the judge says whether everything that was committed
 // has arrived at the broker, and nothing else.
 
 #include <atomic>
@@ -13,13 +13,13 @@
 
 namespace baton::audit {
 
-// Something that is done while the audit runs; returns when it is over, or throws Error.
+// A fault that is caused while the audit runs. The function returns when the fault is over, or throws Error.
 struct Fault {
     std::string name;
     std::function<void(Relays&)> strike;
 };
 
-// The faults that need nothing but the relays.
+// Faults that need only the relays.
 Fault kill_relay();
 Fault pause_relay(std::chrono::milliseconds time);
 Fault cut_database();
@@ -28,38 +28,38 @@ Fault run_command(const std::string& command);
 
 struct Plan {
     std::string db;
-    std::string relay_db;                // how the relays reach it, when that is another way
+    std::string relay_db;                // how the relays reach the database, when they need another way
     std::filesystem::path program;       // baton
     brokers::AuditPlace::Values sink;    // [pipeline.sink] without its destination
-    brokers::AuditPlace::Values reader;  // where the auditor itself must be told something else
+    brokers::AuditPlace::Values reader;  // where the auditor itself needs other values
     brokers::AuditPlace::Values
         pipeline;  // more settings of the pipeline: "failure.attempts", "source.batch", ...
-    std::vector<std::pair<std::string, std::string>> environment;  // of the relays, beyond our own
+    std::vector<std::pair<std::string, std::string>> environment;  // of the relays, in addition to our own
     LoadPlan load;
     std::chrono::milliseconds duration{10'000};
-    long events = 0;  // when given, write until that many are committed, however long it takes
+    long events = 0;  // when set: write until so many are committed, however long it takes
     int relays = 1;
     std::chrono::milliseconds lease{5'000};
-    std::vector<Fault> faults;  // in turn, from the beginning again when all were struck
+    std::vector<Fault> faults;  // in turn, and again from the beginning after the last
     std::chrono::milliseconds fault_interval{5'000};
-    std::chrono::milliseconds drain_limit{60'000};  // without anything arriving
+    std::chrono::milliseconds drain_limit{60'000};  // how long nothing may arrive before the audit ends
     bool keep = false;                              // leave everything behind
-    // Does what a restore does: what the database has taken back may have been sent before.
+    // The faults restore the database: events that the database has lost may have been sent before.
     bool may_send_what_is_taken_back = false;
-    std::function<void(const std::string&)> tell;  // what is going on, a line each
+    std::function<void(const std::string&)> tell;  // is told what happens, line by line
     std::function<void()> check;                   // throws when the audit is to end
 };
 
 struct Report {
     std::string sink;
     Judgement judgement;
-    std::vector<std::string> faults;  // those that were struck
-    long repeated = 0;                // on the way in: published twice
-    long dead = 0;                    // parked for good
+    std::vector<std::string> faults;  // the faults that were caused
+    long repeated = 0;                // audits of a source: messages that were published twice
+    long dead = 0;                    // dead letters
     long left = 0;                    // neither settled nor dead when the time was over
     double seconds = 0;               // of writing
     unsigned seed = 0;                // of the writers
-    // With a retention: what came of a group that stands still most of the time, and how many partitions
+    // With a retention: the judgement on a group that stands still most of the time, and how many partitions
     // were retired.
     std::optional<Judgement> sleeper;
     long retired = 0;
@@ -68,19 +68,18 @@ struct Report {
     bool good() const { return judgement.good() && dead == 0 && left == 0 && (!sleeper || sleeper->good()); }
 };
 
-// Throws Error when the audit cannot be held; a bad result is a report.
+// Throws Error when the audit cannot run. A bad result is a report.
 Report run_audit(const Plan& plan);
-// The same for the way in: `sink` and `reader` are then [pipeline.source] and the publisher's way to the
-// broker.
+// Audit a source: `sink` is [pipeline.source], and `reader` says how the publisher reaches the broker.
 Report audit_way_in(const Plan& plan);
 
 // How much of the work is done, from 0 to 1.
 using Progress = std::function<double()>;
-// That of a stretch of time from now on.
+// The progress of a stretch of time from now on.
 Progress progress_of(std::chrono::milliseconds time);
 
-// Strike one fault after the other until the work is done; the last fifth is calm, so that a recovery is
-// seen. `check` runs all the time.
+// Cause one fault after the other until the work is done. The last fifth of the work has no faults, so that
+// the recovery shows. `check` runs all the time.
 std::vector<FaultTime> strike(const Plan& plan, Relays& relays, const std::function<void()>& check,
                               const Progress& progress);
 

@@ -23,7 +23,7 @@ using Clock = std::chrono::steady_clock;
 // A committed event.
 struct Written {
     std::string key;
-    long number = 0;                             // within its key, in the order of the transactions
+    long number = 0;                             // number within the key, in the order of the transactions
     std::optional<Clock::time_point> committed;  // empty when the answer to the commit was lost
 };
 
@@ -37,18 +37,19 @@ struct FaultTime {
 struct Facts {
     std::unordered_map<std::string, Written> committed;  // by event id
     std::unordered_set<std::string> rolled_back;         // event ids
-    std::unordered_set<std::string> taken_back;          // committed, and gone with the server that had them
+    std::unordered_set<std::string> taken_back;          // committed, and lost with the server that had them
     std::vector<std::string> arrived;                    // ids, oldest first within each key
     std::unordered_map<std::string, Clock::time_point> seen;  // first arrivals
     std::vector<FaultTime> faults;
-    Clock::duration recovery = std::chrono::seconds(10);  // from the end of a fault until all is as before
+    Clock::duration recovery =
+        std::chrono::seconds(10);  // time from the end of a fault until all is as before
     Clock::duration unsettled = std::chrono::seconds(3);  // how long an arrival may be without a checkpoint
     bool ordered = true;                                  // the broker keeps the order of a key
-    bool ghosts_judged = true;                            // nothing may be sent that is taken back later
+    bool ghosts_judged = true;                            // nothing may be sent that the database loses later
     bool deduplicates = false;                            // the broker keeps one copy of an id
 };
 
-// How often something was found, and the first ids.
+// How often something was found, and the first ids of it.
 struct Finding {
     long count = 0;
     std::vector<std::string> examples;
@@ -68,16 +69,16 @@ struct Judgement {
     long copies = 0;
     long rewinds = 0;  // places where a key's sequence went back
     Finding lost;
-    Finding phantom;             // rolled back, and yet it arrived
-    Finding unknown;             // nobody wrote it
+    Finding phantom;             // rolled back, but arrived
+    Finding unknown;             // arrived, but nobody wrote it
     long taken_back = 0;         // committed, and lost by the database
-    Finding ghosts;              // ... which arrived all the same
+    Finding ghosts;              // committed and lost by the database, but arrived
     Finding out_of_order;        // first arrivals
-    Finding leaps;               // with the copies left in
+    Finding leaps;               // misordered arrivals, copies included
     Finding unexplained_copies;  // no fault explains them, or the broker should have dropped them
     bool ordered = true;
     bool ghosts_judged = true;
-    Latency calm;  // from commit to arrival, of those that no fault touched
+    Latency calm;  // from commit to arrival, for events that no fault touched
     Latency all;
 
     bool good() const;

@@ -1,10 +1,10 @@
 #pragma once
-// Writers of every kind on an outbox of their own, who keep books about what they did.
+// Writers of every kind, on an outbox of their own. They keep books about what they did.
 //
 // Transactions are short, slow, aborted, rolled back in part, bulk, or held open for long. Each event carries
-// a key and that key's number, taken from a row that the transaction has locked: so transactions on one key
-// see each other, and the numbers of a key are the order in which its events must arrive. A ledger is written
-// in the same transactions; it decides about commits whose answer was lost.
+// a key and a number of this key, from a row that the transaction has locked. So transactions on one key see
+// each other, and the numbers of a key are the order in which its events must arrive. The same transactions
+// write a ledger. When the answer to a commit was lost, the ledger says whether the commit took place.
 
 #include <atomic>
 #include <mutex>
@@ -24,7 +24,8 @@ struct LoadPlan {
     double rate = 500;        // events per second, all writers together
     int payload_bytes = 200;  // about
     unsigned seed = std::random_device{}();
-    std::chrono::milliseconds retention{0};  // of the outbox, and the age at which it begins a new partition
+    std::chrono::milliseconds retention{
+        0};  // of the outbox, and the age at which the outbox begins a new partition
     bool database_may_lose =
         false;  // commits that were answered, in a failover without synchronous replication
 };
@@ -40,14 +41,14 @@ class Load {
     std::string outbox() const { return name_ + ".events"; }
 
     void start();
-    // Let every writer finish its transaction, and wait for them.
+    // Let every writer finish its transaction, and wait for the writers.
     void stop();
 
     long committed() const { return committed_; }
-    // What broke in a way that no fault explains; empty when nothing did.
+    // What broke although no fault explains it; empty when nothing did.
     std::string failure() const;
-    // What was committed and what was rolled back. Throws Error when the ledger does not have something that
-    // was committed: then the database has lost it, unless the plan allows for that.
+    // Tell what was committed and what was rolled back. Throws Error when a committed event is not in the
+    // ledger: then the database has lost it. The plan may allow for such losses.
     void testify(Facts& facts) const;
 
   private:

@@ -1,6 +1,6 @@
 #pragma once
-// Publishes known messages to a broker, as somebody else's program would, and keeps books about them. Some
-// are published twice, as brokers and their clients do.
+// Publishes messages to a broker, as a program of somebody else would, and keeps books about them. Some
+// messages are published twice, as brokers and their clients do.
 
 #include <atomic>
 #include <mutex>
@@ -22,12 +22,12 @@ struct PublisherPlan {
 
 class Publisher {
   public:
-    // `sink` is what a pipeline's sink would be told.
+    // `sink` holds the settings that a pipeline's sink would have.
     Publisher(relay::Settings sink, std::string destination, PublisherPlan plan);
     ~Publisher() { stop(); }
 
     void start();
-    // Returns when everything begun is with the broker.
+    // Returns when the broker has every message that was begun.
     void stop();
 
     std::string failure() const;

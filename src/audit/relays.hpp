@@ -1,5 +1,5 @@
 #pragma once
-// Real relays as child processes, all with the same pipelines, and what may be done to them.
+// Real relays as child processes, all with the same pipelines, and faults of these processes.
 
 #include <chrono>
 #include <filesystem>
@@ -13,10 +13,10 @@ namespace baton::audit {
 struct RelaysPlan {
     std::filesystem::path program;  // baton
     std::string db;                 // how the relays reach the database
-    std::string admin_db;           // how we do
+    std::string admin_db;           // how the auditor reaches it
     std::filesystem::path config;
     std::filesystem::path folder;  // for their logs
-    std::string group;             // whose owner counts
+    std::string group;             // the group whose owner counts
     int count = 1;
     std::vector<std::pair<std::string, std::string>> environment;
 };
@@ -26,21 +26,21 @@ class Relays {
     explicit Relays(RelaysPlan plan) : plan_(std::move(plan)) {}
 
     void start();
-    // SIGTERM, so that they drain.
+    // Send SIGTERM to the relays, so that they drain.
     void stop();
-    // Wait until one of them owns the group; throws Error with the end of its log.
+    // Wait until a relay owns the group. Throws Error with the end of its log.
     void wait_for_owner(std::chrono::milliseconds limit);
 
-    // SIGKILL the owner and start another in its place.
+    // Kill the owner with SIGKILL and start another relay in its place.
     void kill_owner();
-    // SIGSTOP the owner for this long.
+    // Stop the owner with SIGSTOP for this long.
     void pause_owner(std::chrono::milliseconds time);
     // Break the relays' connections to the database.
     void cut_database() const;
-    // Throws Error when one has ended by itself.
+    // Throws Error when a relay has ended by itself.
     void check();
 
-    // Whose owner counts. Places at brokers that were made for the audit have the same name.
+    // The group whose owner counts. Places at brokers that were made for the audit have the same name.
     const std::string& group() const { return plan_.group; }
     std::string log_tail() const;
 

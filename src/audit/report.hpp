@@ -1,5 +1,5 @@
 #pragma once
-// What came out of an audit, for people and for programs.
+// The result of an audit, for people and for programs.
 
 #include <string>
 

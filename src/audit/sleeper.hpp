@@ -1,6 +1,6 @@
 #pragma once
-// A second group of the audited outbox, which stands still most of the time while maintenance retires
-// partitions every moment: nothing may go that the group has not read.
+// A second group of the audited outbox. It stands still most of the time, while maintenance retires
+// partitions all the time: no partition may go that the group has not read.
 
 #include <atomic>
 #include <chrono>
@@ -22,15 +22,15 @@ class Sleeper {
     Sleeper(const Sleeper&) = delete;
     Sleeper& operator=(const Sleeper&) = delete;
 
-    // Make the group, and begin to sleep and to retire.
+    // Make the group. Begin to sleep, and to retire partitions.
     void start();
-    // End both, and then read what is left. Gives up when nothing has come for `limit`.
+    // End both, then read what is left. Gives up when nothing has come for `limit`.
     void finish(std::chrono::milliseconds limit);
     void stop();
 
-    // What no fault explains; empty when nothing went wrong.
+    // What went wrong although no fault explains it; empty when nothing did.
     std::string failure() const;
-    // The event ids that it got, in their order; empty afterwards.
+    // Take the event ids that the group got, in their order.
     std::vector<std::string> take();
     // How many partitions are gone.
     long retired() const { return retired_; }
@@ -52,7 +52,7 @@ class Sleeper {
     std::string failure_;
 };
 
-// How many events a group has not settled, without the dead ones; -1 while the server is away.
+// How many events a group has not settled, without dead letters; -1 while the server is away.
 long count_unsettled(const std::string& db, const std::string& group);
 
 }  // namespace baton::audit

@@ -1,5 +1,5 @@
 #pragma once
-// Follows a destination in a thread of its own and notes when each message was there first.
+// Follows a destination in a thread of its own, and notes when each message arrived first.
 
 #include <atomic>
 #include <mutex>

@@ -12,7 +12,7 @@ namespace baton::audit {
 // "baton_audit_" and something random.
 std::string unique_name();
 
-// A folder that only we may enter, gone at the end unless it is to be kept.
+// A folder that only we may enter. It is removed at the end unless it is to be kept.
 class Workplace {
   public:
     explicit Workplace(bool keep);
@@ -26,7 +26,7 @@ class Workplace {
     bool keep_;
 };
 
-// Does something at the end, whatever happens; its own failure is said on stderr and changes nothing.
+// Does something at the end, whatever happens. When this fails, stderr says so, and nothing else changes.
 class Undo {
   public:
     explicit Undo(std::function<void()> action, bool leave = false)

@@ -1,11 +1,11 @@
 #pragma once
-// `baton relay --check`: could a relay run with these settings? Four steps, and everything that is found is
-// told with its place:
+// `baton relay --check`: could a relay run with these settings? There are four steps. Everything that is
+// wrong is printed with its place:
 //
 //   settings      the file alone; connects nowhere
 //   endpoints     whether the address of --listen is free
 //   database      what the pipelines read from, and the pipelines of the catalog
-//   destinations  each pipeline's broker or server, and whether what it writes to is there
+//   destinations  each pipeline's broker or server, and whether the destination exists
 
 #include "cli/relay_daemon.hpp"
 #include "cli/target.hpp"

@@ -1,6 +1,6 @@
 #pragma once
-// What the relay asks its own database about, on threads of its own: neither a signal nor an endpoint waits
-// for a database that does not answer.
+// The relay's questions to its own database. They have threads of their own, so neither a signal nor an
+// endpoint waits for a database that does not answer.
 //
 //   looking  the catalog of pipelines, every second
 //   health   how the groups are, when somebody wants to know
@@ -22,7 +22,7 @@ class DatabaseWatch {
   public:
     using Clock = std::chrono::steady_clock;
 
-    // `owner`: this relay's name, unlike any other's. The log outlives this object.
+    // `owner` is this relay's name; no other relay has it. The log outlives this object.
     DatabaseWatch(std::string db, std::string owner, const Log& log);
     ~DatabaseWatch();
     DatabaseWatch(const DatabaseWatch&) = delete;
@@ -32,11 +32,11 @@ class DatabaseWatch {
     std::optional<std::vector<relay::Settings>> take_changes();
     // Why the database counts as away; empty while it answers.
     std::string trouble() const;
-    // How the groups are, or were at most `age` ago. Waits a moment for that and no longer; throws Error when
-    // the database does not say.
+    // How the groups are, or were at most `age` ago. Waits a moment for the database. Throws Error when the
+    // database does not answer.
     std::vector<server::GroupHealth> groups(Clock::duration age);
 
-    // End what is under way; the destructor waits for the threads.
+    // End what is under way. The destructor waits for the threads.
     void request_stop();
 
   private:
@@ -61,9 +61,9 @@ class DatabaseWatch {
     bool answered_ = false;
     std::string error_;
 
-    Clock::time_point health_wanted_{};  // nothing older than this is good enough
+    Clock::time_point health_wanted_{};  // an older answer is not good enough
     std::vector<server::GroupHealth> health_;
-    Clock::time_point health_at_{};  // when it was asked for
+    Clock::time_point health_at_{};  // when the answer was asked for
     std::optional<Clock::time_point> checking_since_;
     Clock::time_point health_failed_at_{};
     std::string health_error_;

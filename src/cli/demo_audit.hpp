@@ -1,6 +1,6 @@
 #pragma once
-// The demo's audit: what the log says was committed, against what arrived in the file, in the inbox and in
-// the books.
+// The demo's audit. It compares what was committed, as the log says, with what arrived in the file, in the
+// inbox and in the books.
 
 #include <filesystem>
 #include <string>
@@ -20,7 +20,7 @@ struct Track {
     std::string name;
     long delivered = 0;
     long lost = 0;
-    long phantom = 0;  // delivered, though never committed
+    long phantom = 0;  // delivered, but never committed
     long duplicated = 0;
     long out_of_order = 0;
     Latency latency;
@@ -36,7 +36,7 @@ struct Audit {
     bool passed() const;
 };
 
-// Compare; `file` holds JSON lines, in each of them one event.
+// Compare. Each line of `file` is one event as JSON.
 Audit audit_demo(const std::string& db, const std::filesystem::path& file);
 // A stretch of time in which the relay was stopped on purpose.
 struct Pause {

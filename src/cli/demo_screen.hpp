@@ -1,5 +1,6 @@
 #pragma once
-// The demo on the terminal: drawn anew in place where that can be, a line a second where it cannot.
+// The demo on the terminal: a picture that is drawn anew in its place, or a line per second on a plain
+// screen.
 
 #include <chrono>
 #include <deque>
@@ -11,7 +12,7 @@ namespace baton::cli {
 // 12345 as 12,345.
 std::string grouped(long number);
 
-// What there is to be seen at one moment.
+// What the demo shows at one moment.
 struct DemoView {
     double seconds = 0;
     double of = 0;
@@ -28,11 +29,11 @@ class DemoScreen {
     DemoScreen(const DemoScreen&) = delete;
     DemoScreen& operator=(const DemoScreen&) = delete;
 
-    // Draw; a plain screen prints only once a second.
+    // Draw. A plain screen prints only once a second.
     void show(const DemoView& view);
     // Say what has just happened.
     void tell(double seconds, const std::string& what);
-    // Leave the picture as it stands; what follows is printed below.
+    // Leave the picture as it is. Later text is printed below.
     void finish(const DemoView& view);
 
     bool colored() const { return tty_; }

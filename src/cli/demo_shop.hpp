@@ -1,6 +1,6 @@
 #pragma once
 // The demo's shop: writers that place and change orders, one transaction that is held open, and a handler
-// that keeps the books from the inbox. Everything it does is counted here.
+// that keeps the books from the inbox. The shop counts everything that it does.
 
 #include <atomic>
 #include <chrono>
@@ -45,24 +45,23 @@ struct ShopCounts {
 
 class Shop {
   public:
-    // Make the tables, the outbox shop.events and the inbox shop.accounting; what an earlier demo left is
-    // dropped.
+    // Make the tables, the outbox shop.events and the inbox shop.accounting. Drops what an earlier demo left.
     static void build(const std::string& db);
 
     explicit Shop(std::string db) : db_(std::move(db)) {}
     ~Shop();
 
-    // Open for `duration`; then the writers stop by themselves.
+    // Open the shop for `duration`. Then the writers stop by themselves.
     void open(int writers, std::chrono::milliseconds duration);
     void wait_until_closed();
-    // Let the handler end once nothing is left in the inbox for it.
+    // Let the handler end once its inbox is empty.
     void close_books();
     // Stop everything as soon as possible.
     void abandon();
 
     const ShopCounts& counts() const { return counts_; }
     const Moments& commits() const { return commits_; }
-    // What broke, empty when nothing did.
+    // What broke; empty when nothing did.
     std::string failure() const;
 
   private:

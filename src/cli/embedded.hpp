@@ -15,7 +15,7 @@ inline constexpr const char* app_database = "app";
 
 struct EmbeddedOptions {
     std::filesystem::path folder;
-    int port = 0;  // 0: the one used before, or a free one
+    int port = 0;  // 0: the port that was used before, or a free port
     Mode mode = Mode::automatic;
 };
 
@@ -28,8 +28,8 @@ struct Embedded {
     bool was_running;
 };
 
-// Make the server, start it and install baton, each unless it is so already. When that fails the folder is as
-// it was before. Throws Error when a stop is asked for in the middle.
+// Make the server, start it and install baton; skip what is done already. After a failure the folder is as it
+// was before. Throws Error when a stop is asked for in the middle.
 Embedded bring_up(const EmbeddedOptions& options, const StopSignal& stop);
 
 // The URL for the user's programs.

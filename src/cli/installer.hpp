@@ -21,12 +21,13 @@ struct Installed {
     Mode form;  // extension or sql
 };
 
-// Find out what is installed; empty when nothing is.
+// Find out what is installed; empty when baton is not installed.
 std::optional<Installed> find_installed(postgres::Connection& db);
 
-// Install this program's version, or upgrade to it; returns a sentence that says what was chosen and why.
-// Throws Error with a hint, and changes nothing then: missing privileges, a standby, a schema `baton` of
-// somebody else, a newer version, the other form. `tell` gets the server's notices.
+// Install this program's version, or upgrade to it. Returns a sentence that says which form was chosen and
+// why. Throws Error with a hint and changes nothing when privileges are missing, the server is a standby,
+// somebody else has a schema `baton`, or a newer version or the other form is installed. `tell` gets the
+// server's notices.
 std::string install(postgres::Connection& db, Mode mode, const std::function<void(const std::string&)>& tell);
 
 }  // namespace baton::cli

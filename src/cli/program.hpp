@@ -1,6 +1,6 @@
 #pragma once
-// The command line: commands register themselves, one is run, and every failure becomes one sentence and an
-// exit code.
+// The command line. Commands register themselves, and the program runs one of them. Every failure becomes one
+// sentence and an exit code.
 //
 // Exit codes: 0 done, 1 failed, 2 the command line could not be understood.
 
@@ -18,10 +18,10 @@ class Program {
   public:
     Program();
 
-    // Add a command; its action runs when it is the one named, and returns the exit code.
+    // Add a command. Its action runs when the command line names the command, and returns the exit code.
     CLI::App& add(const std::string& name, const std::string& description, std::function<int()> action);
 
-    // Parse, run the command named, print what went wrong; returns the exit code.
+    // Parse the command line, run the command, print what went wrong. Returns the exit code.
     int run(int argc, char** argv);
 
   private:

@@ -23,15 +23,15 @@ struct DaemonOptions {
     std::string log_format;      // empty: as the file says
 };
 
-// Settle what the file and the command line say about the log, the draining and the endpoints. Each throws
-// SettingsError.
+// Combine what the file and the command line say about the log, the draining and the endpoints. Each function
+// throws SettingsError.
 Log make_log(const relay::Config& config, const std::string& format);
 std::chrono::milliseconds read_drain(const relay::Config& config);
 std::string read_listen(const relay::Config& config, const std::string& given);
 
 class RelayDaemon {
   public:
-    // Throws SettingsError when the file cannot be.
+    // Throws SettingsError when the file cannot work.
     explicit RelayDaemon(DaemonOptions options);
 
     // Run until a stop is asked for, then drain.
@@ -56,14 +56,14 @@ class RelayDaemon {
     server::FailureCounts failures_;
     std::unique_ptr<relay::Supervisor> supervisor_;
     std::vector<relay::Settings> catalog_;
-    // What is known of the files without reading them. The time alone is too coarse: a file may be read
-    // between being emptied and being written.
+    // What the system knows of the files, without reading them. The time alone is too coarse: a file may be
+    // read after it was emptied and before it is written.
     using FileMarks =
         std::map<std::filesystem::path, std::pair<std::filesystem::file_time_type, std::uintmax_t>>;
     std::optional<FileMarks> file_marks_;
     mutable std::mutex trouble_mutex_;             // guards what follows
-    std::string reload_trouble_;                   // why the last reload failed; empty when it did not
-    std::map<std::string, std::string> left_out_;  // pipelines of the catalog that cannot be, and why
+    std::string reload_trouble_;                   // why the last reload failed; empty when it succeeded
+    std::map<std::string, std::string> left_out_;  // pipelines of the catalog that cannot run, and why
     std::chrono::milliseconds longest_drain_{0};
     std::chrono::steady_clock::time_point secrets_seen_at_{};
     std::unique_ptr<DatabaseWatch> database_;

@@ -11,15 +11,15 @@ namespace baton::cli {
 
 struct Target {
     std::string db;                  // URL or connection string; empty when not given
-    std::filesystem::path data_dir;  // of the embedded server; empty: the default one
+    std::filesystem::path data_dir;  // of the embedded server; empty: the default folder
 };
 
 // Add --db and --data-dir to a command.
 void add_target(CLI::App& command, Target& target);
 
-// The connection string of the target; throws Error when there is nothing to talk to.
+// The connection string of the target. Throws Error when there is no server.
 std::string find_server(const Target& target);
-// Where find_server() finds it, in words.
+// Where find_server() finds the server, in words.
 std::string describe(const Target& target);
 
 // Connect to the target. Throws Error with a hint: unreachable, refused, or older than PostgreSQL 14.
