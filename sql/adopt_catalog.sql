@@ -27,7 +27,7 @@ create table baton.adopted_outboxes (
     adopted_by  text        not null,
     unique (schema_name, table_name)
 );
-comment on table baton.adopted_outboxes is 'adopted tables: their layout and the statements made from it, which run as the table''s owner';
+comment on table baton.adopted_outboxes is 'adopted tables: layout, and the statements made from the layout, which run as the table''s owner';
 
 -- What an adopted table has no column for: the last error, when to try again, the attempts so far.
 create table baton_internal.adopted_failures (
@@ -49,7 +49,7 @@ create table baton_internal.adopted_workers (
     lease     interval not null,
     primary key (outbox_id, worker)
 );
-comment on table baton_internal.adopted_workers is 'how long each worker may hold a lock before others take its rows';
+comment on table baton_internal.adopted_workers is 'how long each worker may hold a lock before other workers take the rows';
 
 -- Insert-only while events flow, so that two workers never wait for each other; maintenance sums up.
 create table baton_internal.adopted_activity (
@@ -226,7 +226,7 @@ exception when data_exception or program_limit_exceeded then
     return to_jsonb(value);
 end
 $$;
-comment on function baton_internal.text_to_jsonb(text) is 'payload columns of type text: JSON if they hold it, else a JSON string';
+comment on function baton_internal.text_to_jsonb(text) is 'a payload of type text as jsonb: the JSON in the text, else a JSON string';
 
 select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator,baton_consumer,baton_viewer}',
                                 '{find_adopted,open_adopted,parse_table_name,check_identifier}');

@@ -27,7 +27,7 @@ begin
     end loop;
 end
 $$;
-comment on function baton_internal.check_mapping(jsonb) is 'raises invalid_parameter_value for a mapping that makes no sense by itself';
+comment on function baton_internal.check_mapping(jsonb) is 'raises invalid_parameter_value for a mapping that contradicts itself';
 
 -- Check one section of a mapping.
 create function baton_internal.check_mapping_section(section text, body jsonb)
@@ -101,7 +101,7 @@ begin
     return relation;
 end
 $$;
-comment on function baton_internal.table_to_adopt(text) is 'the table a name means to the caller';
+comment on function baton_internal.table_to_adopt(text) is 'the table that a name means to the caller';
 
 -- Refuse a table that cannot be adopted as an outbox by the caller.
 create function baton_internal.check_adoptable(relation regclass)

@@ -53,7 +53,7 @@ as $$
     select coalesce((select a.atttypid = 'jsonb'::regtype from pg_attribute a
                       where a.attrelid = relation and a.attname = baton_internal.mapped_column(layout, role)), true)
 $$;
-comment on function baton_internal.is_jsonb(regclass, jsonb, text) is 'whether a role''s column, where there is one, is of type jsonb';
+comment on function baton_internal.is_jsonb(regclass, jsonb, text) is 'true when a role has no column, or a column of type jsonb';
 
 -- Say whether a role's column is of type bytea.
 create function baton_internal.is_bytea(relation regclass, layout jsonb, role text)
@@ -64,7 +64,7 @@ as $$
     select exists (select from pg_attribute a where a.attrelid = relation and a.attname = baton_internal.mapped_column(layout, role)
                       and a.atttypid = 'bytea'::regtype)
 $$;
-comment on function baton_internal.is_bytea(regclass, jsonb, text) is 'whether a role''s column is of type bytea';
+comment on function baton_internal.is_bytea(regclass, jsonb, text) is 'true when a role''s column is of type bytea';
 
 -- Write the wait after the n-th failed attempt as an interval.
 create function baton_internal.backoff_sql(layout jsonb, attempt text)
@@ -267,4 +267,4 @@ begin
         format('(%s + 1)::int as attempt', attempts));
 end
 $$;
-comment on function baton_internal.event_sql(regclass, jsonb, text) is 'select list that gives a row as baton.adopted_event, once complete_adopted_event() has seen it';
+comment on function baton_internal.event_sql(regclass, jsonb, text) is 'select list that gives a row for complete_adopted_event(), which makes a baton.adopted_event of it';

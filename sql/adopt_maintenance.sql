@@ -151,7 +151,7 @@ begin
     end if;
 end
 $$;
-comment on function baton_internal.archive_adopted(baton.adopted_outboxes, int) is 'archives old rows and drops what the archive no longer keeps';
+comment on function baton_internal.archive_adopted(baton.adopted_outboxes, int) is 'archives old rows, and drops rows that the archive need not keep any more';
 
 -- Forget the failures of rows that are gone from an outbox and from its dead letters.
 create function baton_internal.forget_gone_failures(outbox baton.adopted_outboxes)

@@ -20,7 +20,7 @@ create table baton_internal.adopted_horizons (
     waiting_for  text[] not null default '{}',
     archived_id  bigint not null default 0    -- highest id that maintenance has moved to the archive
 );
-comment on table baton_internal.adopted_horizons is 'how far the ids of an adopted outbox are decided, for consumers with offsets';
+comment on table baton_internal.adopted_horizons is 'the id of each adopted outbox up to which no running transaction can add a row, for consumers with offsets';
 
 -- Write the read of done events after a position: in $3 after, upto, partition, in_order and limit.
 create function baton_internal.read_statement(relation regclass, layout jsonb, with_archive boolean)
@@ -112,7 +112,7 @@ begin
     return coalesce(state.settled_id, 0);
 end
 $$;
-comment on function baton_internal.adopted_horizon(baton.adopted_outboxes) is 'id up to which an adopted outbox is decided';
+comment on function baton_internal.adopted_horizon(baton.adopted_outboxes) is 'the id of an adopted outbox up to which no running transaction can add a row';
 
 -- Keep a horizon for the next reader, unless another one is keeping his.
 create function baton_internal.save_horizon(outbox_id int, settled_id bigint, candidate_id bigint, waiting_for text[])
@@ -178,7 +178,7 @@ begin
 end
 $$;
 comment on function baton.read_consumer_batch(text, text, text, int, boolean) is
-    'next done events after a consumer''s own offset, also from the archive; in_order never skips a late one';
+    'next done events after a consumer''s own offset, also from the archive; with in_order no late event is skipped';
 
 -- Read the next done events; called by read_consumer_batch().
 create function baton_internal.read_rows(outbox_id int, consumer_name text, partition_key text, batch_size int, in_order boolean)
@@ -302,7 +302,7 @@ begin
     perform baton_internal.move_offset(outbox.outbox_id, consumer_name, partition_key, last_id, true);
 end
 $$;
-comment on function baton.set_consumer_offset(text, text, bigint, text) is 'replays a consumer from an id, or lets it skip';
+comment on function baton.set_consumer_offset(text, text, bigint, text) is 'sets a consumer''s own offset: events after the id are read again, or events before it are skipped';
 
 select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator,baton_consumer}', '{read_consumer_batch,advance_consumer_offset,
     find_with_offsets,check_offset_call,read_rows,move_offset}');

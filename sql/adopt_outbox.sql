@@ -6,7 +6,7 @@ returns text
 language sql
 as $$ select baton_internal.adopt_table(baton_internal.table_to_adopt(table_name), preset, mapping) $$;
 comment on function baton.adopt_outbox(text, text, jsonb) is
-    'adopts a table by a preset (detected by its columns) or a mapping; returns its qualified name';
+    'adopts a table by a preset (found by the table''s columns) or a mapping; returns the qualified name of the table';
 
 -- Adopt a table for its owner. Runs with baton's rights, and what the table carries is evaluated with the owner's.
 create function baton_internal.adopt_table(relation regclass, preset text, mapping jsonb)
@@ -56,7 +56,7 @@ as $$
         'archive', coalesce((mapping #>> '{cleanup,archive}')::boolean, mapping ? 'archive'),
         'processed_events', coalesce((mapping #>> '{cleanup,processed_events}')::boolean, mapping ? 'processed_events')))
 $$;
-comment on function baton_internal.ask_for_cleanup(jsonb, jsonb) is 'a layout that says which rows may be deleted';
+comment on function baton_internal.ask_for_cleanup(jsonb, jsonb) is 'a layout with the clean-up that the user asked for';
 
 -- Say whether a clean-up was asked for and has a rule.
 create function baton_internal.is_asked(layout jsonb, task text)

@@ -110,4 +110,4 @@ begin
     return dropped;
 end
 $$;
-comment on function baton_internal.drop_partitions_before(regclass, timestamptz) is 'drops partitions that are older than a time altogether';
+comment on function baton_internal.drop_partitions_before(regclass, timestamptz) is 'drops partitions whose rows are all older than a time';

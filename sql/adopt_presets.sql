@@ -153,7 +153,7 @@ as $$
      order by cardinality(c.needed) desc
      limit 1
 $$;
-comment on function baton_internal.detect_preset(regclass) is 'name of the built-in layout a table has, or null';
+comment on function baton_internal.detect_preset(regclass) is 'name of the built-in layout that a table has, or null';
 
 select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator,baton_consumer,baton_viewer}', '{mapped_column}');
 select baton_internal.declare_privileges('select', '{baton_relay,baton_operator,baton_viewer,baton_consumer}', '{adoption_presets,adoption_keys}');

@@ -12,7 +12,7 @@ create table baton_internal.adopted_owners (
     epoch       bigint      not null default 0,
     owned_until timestamptz not null default now()
 );
-comment on table baton_internal.adopted_owners is 'which relay works an adopted outbox alone, where order by key is wanted';
+comment on table baton_internal.adopted_owners is 'the relay that works each adopted outbox alone, where order by key is wanted';
 
 -- Write the key of a row: events with one key keep their order.
 create function baton_internal.row_key_sql(layout jsonb)
@@ -29,7 +29,7 @@ as $$
     select format($sql$(%1$s is null or %1$s <> all (array(select jsonb_array_elements_text($3 -> 'keys')))
                         or %2$s = any (array(select jsonb_array_elements_text($3 -> 'except'))))$sql$, baton_internal.row_key_sql(layout), row_id)
 $$;
-comment on function baton_internal.unheld_sql(jsonb, text) is 'condition of rows that no earlier one of their key holds back';
+comment on function baton_internal.unheld_sql(jsonb, text) is 'condition of rows that no earlier row of their key holds back';
 
 -- Write how many bytes a column has as text. Text, json and bytea know that without being unpacked. Of a document that is stored small and
 -- as it is, what it takes there is near enough.

@@ -88,7 +88,7 @@ begin
     end loop;
 end
 $$;
-comment on function baton_internal.check_table_grants(regclass, text[]) is 'raises insufficient_privilege where the caller lacks a privilege on an adopted table, or has only some of its rows';
+comment on function baton_internal.check_table_grants(regclass, text[]) is 'raises insufficient_privilege where the caller lacks a privilege on an adopted table, or may see only some of the rows';
 
 -- The same for an inbox; baton's own tables are worked by role alone.
 create function baton_internal.check_inbox_grants(it baton.inboxes, needed text[])

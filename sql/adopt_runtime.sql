@@ -51,7 +51,7 @@ begin
     return query select unnest(settled);
 end
 $$;
-comment on function baton.ack_adopted(text, text[], text) is 'settles events and returns the ids settled';
+comment on function baton.ack_adopted(text, text[], text) is 'settles events; returns the ids of those that were settled';
 
 -- Fail one event: another try after its backoff, or dead when its attempts are used up or the failure is permanent.
 create function baton.fail_adopted(name text, id text, error text, permanent boolean default false, worker text default null,
@@ -94,7 +94,7 @@ begin
     perform baton_internal.warn_of_lost_rows(outbox, ids, failed, worker);
 end
 $$;
-comment on function baton.fail_adopted(text, text[], text, boolean, text) is 'fails events by the rules of their table and returns those that failed';
+comment on function baton.fail_adopted(text, text[], text, boolean, text) is 'fails events by the rules of their table; returns those that failed';
 
 -- List the dead letters.
 create function baton.adopted_dead_letters(name text, max_rows int default 1000)
@@ -159,7 +159,7 @@ begin
     end loop;
 end
 $$;
-comment on function baton.adopted_status(text) is 'lag in seconds, processed and per second, failures by event type, dead letters';
+comment on function baton.adopted_status(text) is 'state of adopted outboxes: lag in seconds, processed events in all and per second, failures by event type, dead letters';
 
 select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator,baton_consumer}', '{claim_adopted,ack_adopted,fail_adopted,warn_of_lost_rows}');
 select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator}', '{replay_adopted}');

@@ -23,7 +23,7 @@ create function baton_internal.adopted_table(outbox baton.adopted_outboxes)
 returns regclass
 language sql stable
 as $$ select format('%I.%I', outbox.schema_name, outbox.table_name)::regclass $$;
-comment on function baton_internal.adopted_table(baton.adopted_outboxes) is 'table of an adopted outbox; raises when it is gone';
+comment on function baton_internal.adopted_table(baton.adopted_outboxes) is 'table of an adopted outbox; raises when the table is gone';
 
 -- Return the tables that the statements of an adopted outbox write to besides its own.
 create function baton_internal.adopted_companions(outbox baton.adopted_outboxes)
@@ -83,7 +83,7 @@ begin
     return jsonb_build_object('worker', worker, 'batch', batch, 'leases', baton_internal.adopted_leases(outbox.outbox_id));
 end
 $$;
-comment on function baton_internal.begin_adopted_claim(baton.adopted_outboxes, text, int, int) is 'checks a claim and gives its values';
+comment on function baton_internal.begin_adopted_claim(baton.adopted_outboxes, text, int, int) is 'checks a claim; returns the values for its statement';
 
 -- Complete an event that the owner's statement gave: text that is JSON becomes JSON, and attempts that the table does not count are added.
 -- JSON that jsonb has no place for stays text; headers that are no object come under one name.
@@ -106,7 +106,7 @@ begin
     return event;
 end
 $$;
-comment on function baton_internal.complete_adopted_event(baton.adopted_event, int, boolean, boolean) is 'an event with what its table does not hold';
+comment on function baton_internal.complete_adopted_event(baton.adopted_event, int, boolean, boolean) is 'an event, completed with what its table does not hold';
 
 -- Run a statement that gives events.
 create function baton_internal.adopted_events(outbox baton.adopted_outboxes, statement text, ids text[], arguments jsonb)

@@ -8,7 +8,7 @@ create table baton_internal.clock_marks (
     one     boolean     primary key default true check (one),
     seen_at timestamptz not null
 );
-comment on table baton_internal.clock_marks is 'the time when the clock was last looked at';
+comment on table baton_internal.clock_marks is 'the time at which the clock was read last';
 
 -- By how much the clock was set back since it was last looked at, null when it was not. A few minutes are left alone: leases run out soon enough.
 create function baton_internal.clock_step()
@@ -18,7 +18,7 @@ as $$
     select case when s.latest > clock_timestamp() + interval '5 minutes' then s.latest - clock_timestamp() end
       from (select greatest((select m.seen_at from baton_internal.clock_marks m), (select max(c.last_poll_at) from baton_internal.consumers c)) as latest) s
 $$;
-comment on function baton_internal.clock_step() is 'by how much the clock was set back';
+comment on function baton_internal.clock_step() is 'how far the clock was set back since it was read last';
 
 -- Set back what consumers and relays of groups hold, when failed events are due, and when consumers were last seen.
 create function baton_internal.set_groups_back(step interval, horizon timestamptz)

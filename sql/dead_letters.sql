@@ -98,7 +98,7 @@ begin
     return discarded;
 end
 $$;
-comment on function baton.discard_dead_letters(bigint[], text) is 'gives up dead letters, with a reason';
+comment on function baton.discard_dead_letters(bigint[], text) is 'deletes dead letters, with a reason';
 
 -- Correct a dead letter before it is replayed; what is null stays. The log keeps the original.
 create function baton.edit_dead_letter(id bigint, payload jsonb default null, headers jsonb default null)

@@ -34,4 +34,4 @@ returns void
 language c volatile strict
 as 'MODULE_PATHNAME', 'baton_flush_wal_up_to';
 comment on function baton_internal.flush_wal_up_to(pg_lsn) is
-    'returns when the log is on disk up to lsn, so that what asynchronous commits made visible may leave the database';
+    'returns when the log is on disk up to lsn; then events of asynchronous commits may leave the database too';

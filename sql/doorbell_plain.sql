@@ -28,7 +28,7 @@ returns boolean
 language sql stable
 security definer set search_path = pg_catalog, pg_temp
 as $$ select current_setting('max_prepared_transactions') = '0' or baton.setting('notify_despite_two_phase')::boolean $$;
-comment on function baton_internal.may_notify() is 'whether writers notify sleeping readers: not where that could make PREPARE TRANSACTION fail';
+comment on function baton_internal.may_notify() is 'true when writers notify sleeping readers; false where NOTIFY could make PREPARE TRANSACTION fail';
 
 -- Name the channel on which an outbox's readers listen.
 create function baton.doorbell_channel(outbox regclass)
@@ -92,7 +92,7 @@ create function baton.announce_sleep(outbox text, reader text, duration interval
 returns void
 language sql
 as $$ select baton_internal.record_sleeper(coalesce(pg_partition_root(outbox::regclass), outbox::regclass), reader, duration) $$;
-comment on function baton.announce_sleep(text, text, interval) is 'asks writers to notify this reader; commit it, then see sleep_settled';
+comment on function baton.announce_sleep(text, text, interval) is 'asks writers to notify this reader; commit, then call sleep_settled()';
 
 -- Say whether every writer that may have missed the announcement has finished: those hold a lock on the table.
 create function baton.sleep_settled(outbox text)
@@ -104,7 +104,7 @@ as $$
                           and l.database = (select oid from pg_catalog.pg_database where datname = current_database())
                           and l.relation = coalesce(pg_partition_root(outbox::regclass), outbox::regclass))
 $$;
-comment on function baton.sleep_settled(text) is 'whether an announced reader may sleep long, after one more poll';
+comment on function baton.sleep_settled(text) is 'true when an announced reader may sleep long, after one more poll';
 
 -- Take back an announcement.
 create function baton.end_sleep(outbox text, reader text)
@@ -118,7 +118,7 @@ create function baton_internal.forget_dead_sleepers()
 returns void
 language sql
 as $$ delete from baton_internal.sleepers where until < clock_timestamp() $$;
-comment on function baton_internal.forget_dead_sleepers() is 'deletes announcements whose time ran out';
+comment on function baton_internal.forget_dead_sleepers() is 'deletes announcements of readers whose time ran out';
 
 insert into baton.jobs (name, routine, every) values ('forget dead sleepers', 'baton_internal.forget_dead_sleepers', '10 minutes');
 
@@ -179,7 +179,7 @@ begin
 end
 $$;
 comment on function baton_internal.flush_wal_up_to(pg_lsn) is
-    'returns when the log is on disk up to lsn, so that what asynchronous commits made visible may leave the database';
+    'returns when the log is on disk up to lsn; then events of asynchronous commits may leave the database too';
 
 select baton_internal.declare_privileges('execute', '{baton_consumer,baton_relay,baton_operator}',
     '{may_notify,doorbell_channel,announce_sleep,end_sleep,sleep_settled,record_sleeper,strike_sleeper}');

@@ -47,7 +47,7 @@ begin
     end if;
 end
 $$;
-comment on function baton_internal.raise_mark(baton.outboxes) is 'raises the mark of an outbox to where its sequence is';
+comment on function baton_internal.raise_mark(baton.outboxes) is 'raises the mark of an outbox to the last value of its sequence';
 
 -- Raise a mark to an id. The lock keeps a slower one from putting a lower mark over a higher.
 create function baton_internal.set_mark(mark regclass, id bigint, wait boolean)
@@ -75,7 +75,7 @@ exception when query_canceled or others then
     raise;
 end
 $$;
-comment on function baton_internal.set_mark(regclass, bigint, boolean) is 'raises a mark, which never goes down';
+comment on function baton_internal.set_mark(regclass, bigint, boolean) is 'raises a mark; a lower value changes nothing';
 
 -- Take a floor: read the mark, then draw the transaction id. Nulls when the transaction has its id already: the mark may have been
 -- raised since, over ids of transactions that came between.
@@ -90,7 +90,7 @@ begin
     end if;
 end
 $$;
-comment on function baton_internal.take_floor(int) is 'every transaction from xid on has only events above id, apart from strays';
+comment on function baton_internal.take_floor(int) is 'id and xid of a floor: apart from strays, every transaction from xid on has only events above id';
 
 -- The lowest id among the strays that `sight` shows and `seen` does not, from an id on.
 create function baton_internal.first_stray(outbox_id int, seen pg_snapshot, sight pg_snapshot, first_id bigint)
@@ -120,7 +120,7 @@ begin
     end if;
 end
 $$;
-comment on function baton_internal.first_floor(baton.outboxes, bigint, xid8, pg_snapshot) is 'what a group knows of ids where it begins';
+comment on function baton_internal.first_floor(baton.outboxes, bigint, xid8, pg_snapshot) is 'the floor of a group that begins';
 
 -- Whether a position's floor helps to find the window behind `seen`: few transactions lie between, and few events that were seen.
 create function baton_internal.is_near(at baton_internal.group_positions, seen pg_snapshot)
@@ -129,7 +129,7 @@ language sql immutable
 as $$
     select coalesce(at.fresh_xid::text::numeric - pg_snapshot_xmax(seen)::text::numeric <= 1000 and at.after_id - at.fresh_id <= 10000, false)
 $$;
-comment on function baton_internal.is_near(baton_internal.group_positions, pg_snapshot) is 'whether a floor is worth being used behind a snapshot';
+comment on function baton_internal.is_near(baton_internal.group_positions, pg_snapshot) is 'true when a floor is near enough to a snapshot to be used';
 
 -- Keep a floor with a position, if it is better than the one that is there. `sight` is what the position will have seen next.
 create function baton_internal.keep_floor(at baton_internal.group_positions, id bigint, xid xid8, sight pg_snapshot)

@@ -65,7 +65,7 @@ create table baton_internal.group_positions (
     owner_timeline int,                            -- where the owner got to know the position
     primary key (group_id, generation)
 ) with (fillfactor = 40);
-comment on table baton_internal.group_positions is 'how far each group has dispatched its log';
+comment on table baton_internal.group_positions is 'the position of each group: how far its log was given out';
 
 create table baton_internal.pieces (
     piece_id      bigint      generated always as identity,
@@ -82,7 +82,7 @@ create table baton_internal.pieces (
     leased_until  timestamptz,
     primary key (group_id, piece_id)
 );
-comment on table baton_internal.pieces is 'stretches of windows that are leased or wait for a taker';
+comment on table baton_internal.pieces is 'stretches of windows that are leased or wait for a consumer';
 
 create table baton_internal.parked (
     parked_id    bigint      generated always as identity primary key,
@@ -126,7 +126,7 @@ create table baton_internal.consumers (
     reaped_at         timestamptz,
     primary key (group_id, consumer_id, generation)
 ) with (fillfactor = 50);
-comment on table baton_internal.consumers is 'members of the groups, with their last signs of life';
+comment on table baton_internal.consumers is 'members of the groups, and when each was last heard of';
 
 -- The position of a group as it is now.
 create function baton_internal.position_of(group_id int)
@@ -140,7 +140,7 @@ begin
     return at;
 end
 $$;
-comment on function baton_internal.position_of(int) is 'the position of a group, however many old versions of it there are';
+comment on function baton_internal.position_of(int) is 'the position of a group, found quickly among old versions of the row';
 
 -- Lock a group, so that polls, commits and failures of its members come one after the other; returns its position.
 create function baton_internal.lock_position(group_id int)
@@ -238,7 +238,7 @@ begin
     return locked;
 end
 $$;
-comment on function baton_internal.lock_group(baton.consumer_groups) is 'serialises the members of a group and tells its policy';
+comment on function baton_internal.lock_group(baton.consumer_groups) is 'serialises the members of a group; returns the group''s policy';
 
 -- Find a group and check that the caller may work it.
 create function baton_internal.find_group(name text)

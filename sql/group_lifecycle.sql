@@ -19,7 +19,7 @@ as $$
         'max_attempts', max_attempts, 'retry_base', retry_base, 'retry_limit', retry_limit, 'on_poison', on_poison))
 $$;
 comment on function baton.create_consumer_group(text, text, text, boolean, text, int, interval, interval, text)
-    is 'creates a consumer group; idempotent when nothing differs';
+    is 'creates a consumer group; does nothing when the same group exists';
 
 -- Refuse options of a group that make no sense.
 create function baton_internal.check_group_options(options jsonb)
@@ -174,7 +174,7 @@ begin
     end if;
 end
 $$;
-comment on function baton.consumer_heartbeat(text, text) is 'notes that a consumer lives; does not extend its leases';
+comment on function baton.consumer_heartbeat(text, text) is 'notes that a consumer lives; its leases are not extended';
 
 -- Refuse consumer names that cannot be told apart.
 create function baton_internal.check_consumer(consumer_id text)

@@ -20,7 +20,7 @@ begin
     return found_one.relation;
 end
 $$;
-comment on function baton_internal.find_user_table(text, name[]) is 'the named table, which the caller may hand over';
+comment on function baton_internal.find_user_table(text, name[]) is 'the table that a name means; raises unless the caller may let baton adopt it';
 
 -- Tell which known layout a table has, by its columns.
 create function baton_internal.detect_inbox_layout(relation regclass)
@@ -82,7 +82,7 @@ as $$
     select a.attname from pg_attribute a where a.attrelid = relation and a.attname = column_name and a.attnum > 0
        and not a.attisdropped and a.atttypid = any (types::regtype[])  -- how a type is written depends on the session
 $$;
-comment on function baton_internal.optional_inbox_column(regclass, text, text[]) is 'the column if it is there and fits, else null';
+comment on function baton_internal.optional_inbox_column(regclass, text, text[]) is 'the column if it exists and its type fits, else null';
 
 -- Fill in the mapping of a table with columns for processed_at and retry_count; the names given win over the usual ones.
 create function baton_internal.map_inbox_columns(it baton.inboxes)

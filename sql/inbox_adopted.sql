@@ -241,4 +241,4 @@ as $$
     on conflict (inbox, event_id) do update set available_at = excluded.available_at, lease_token = null, leased_by = null,
                                                 leased_until = null, lapsed = false
 $$;
-comment on function baton_internal.note_adopted_failed(baton.inboxes, text[], int[], timestamptz) is 'keeps when failed messages of an adopted table are due again';
+comment on function baton_internal.note_adopted_failed(baton.inboxes, text[], int[], timestamptz) is 'notes when failed messages of an adopted table are due again';

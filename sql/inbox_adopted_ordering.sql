@@ -21,7 +21,7 @@ as $$
                arguments => jsonb_build_object('hash', after_hash, 'aggregate', after_aggregate, 'piece', piece))
            as (hash bigint, aggregate text)) with ordinality h (hash, aggregate, place)
 $$;
-comment on function baton_internal.inbox_heads_adopted(baton.inboxes, bigint, text, int) is 'aggregates of an adopted table with unfinished messages, from one on';
+comment on function baton_internal.inbox_heads_adopted(baton.inboxes, bigint, text, int) is 'the next aggregates of an adopted table that have unfinished messages';
 
 -- Lock the next message of each of some aggregates: [{hash, aggregate, sequence}]. Gives [{id, aggregate, sequence}].
 create function baton_internal.pick_next_adopted(it baton.inboxes, terms baton_internal.inbox_terms, moment timestamptz, busy text[], arguments jsonb)

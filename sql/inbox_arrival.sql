@@ -15,7 +15,7 @@ as $$
     select case when it.layout = 'managed' then prefix || 'arrival'
                 else format('%s%I, %1$s%3$I', prefix, it.received_at_column, it.id_column) end
 $$;
-comment on function baton_internal.inbox_arrival_columns(baton.inboxes, text) is 'columns that tell in which order messages came';
+comment on function baton_internal.inbox_arrival_columns(baton.inboxes, text) is 'columns that tell the order in which messages came';
 
 -- Write the query for the id of the message whose turn it is in the aggregate that `aggregate` and `hash` name.
 create function baton_internal.inbox_first_arrival_sql(it baton.inboxes, terms baton_internal.inbox_terms, hash text, aggregate text)

@@ -57,7 +57,7 @@ create table baton_internal.inbox_objects (
     object_name name not null,
     primary key (inbox, object_kind, schema_name, object_name)
 );
-comment on table baton_internal.inbox_objects is 'what was made for each inbox and goes when it goes';
+comment on table baton_internal.inbox_objects is 'objects that were made for each inbox, and are dropped with the inbox';
 
 -- Ids of messages whose rows are gone. A managed inbox recognises a duplicate by its table's key while the row
 -- lives and by this table afterwards, so receiving a new message writes no second key.
@@ -121,7 +121,7 @@ begin
     return found_one;
 end
 $$;
-comment on function baton_internal.find_inbox(text, name[]) is 'the inbox of that name, or null';
+comment on function baton_internal.find_inbox(text, name[]) is 'the inbox with a name, or null';
 
 -- Return an inbox that can be worked with, or say why there is none.
 create function baton_internal.need_inbox(inbox text, path name[])
@@ -143,7 +143,7 @@ begin
     return it;
 end
 $$;
-comment on function baton_internal.need_inbox(text, name[]) is 'the inbox of that name; raises when it or its table is missing';
+comment on function baton_internal.need_inbox(text, name[]) is 'the inbox with a name; raises when the inbox or its table is missing';
 
 -- Refuse work that needs rows with a state on an inbox that only remembers ids.
 create function baton_internal.check_inbox_is_queue(it baton.inboxes)
@@ -198,7 +198,7 @@ as $$
     insert into baton_internal.inbox_objects (inbox, part, object_kind, schema_name, object_name) values ($1, $2, $3, $4, $5)
     on conflict do nothing
 $$;
-comment on function baton_internal.note_inbox_object(int, text, text, name, name) is 'records what baton must drop again';
+comment on function baton_internal.note_inbox_object(int, text, text, name, name) is 'notes an object that baton must drop with the inbox';
 
 -- Drop what was made for a part of an inbox; null drops every part. What the user dropped already is skipped.
 create function baton_internal.drop_inbox_objects(it baton.inboxes, only_part text default null, only_kind text default null)

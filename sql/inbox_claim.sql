@@ -9,7 +9,7 @@ as $$
     select coalesce((select a.atttypid = 'pg_catalog.jsonb'::regtype from pg_catalog.pg_attribute a
                       where a.attrelid = it.relation and a.attname = column_name), true)
 $$;
-comment on function baton_internal.inbox_column_is_jsonb(baton.inboxes, name) is 'whether a column is of type jsonb, or not there';
+comment on function baton_internal.inbox_column_is_jsonb(baton.inboxes, name) is 'true when a column is of type jsonb, or does not exist';
 
 -- Write what a claim returns, in the order of claim_inbox's columns.
 create function baton_internal.inbox_claim_columns(it baton.inboxes)
@@ -34,7 +34,7 @@ as $$
     select format('%s and t.available_at <= $1 and (t.leased_until is null or t.leased_until <= $1)'
                   ' and ($6::text is null or t.tenant_id = $6)', terms.pending)
 $$;
-comment on function baton_internal.inbox_ready_condition(baton.inboxes, baton_internal.inbox_terms) is 'SQL for pending, due and not leased';
+comment on function baton_internal.inbox_ready_condition(baton.inboxes, baton_internal.inbox_terms) is 'SQL for messages that are pending, due and not leased';
 
 -- Write how messages are picked in due order: the query `picked (id, due)`.
 create function baton_internal.inbox_pick_sql(it baton.inboxes, terms baton_internal.inbox_terms, condition text)

@@ -54,7 +54,7 @@ create function baton_internal.inbox_group_condition(it baton.inboxes, prefix te
 returns text
 language sql immutable
 as $$ select case when it.group_column is null then '' else format(' and %s%I = %L', prefix, it.group_column, it.group_value) end $$;
-comment on function baton_internal.inbox_group_condition(baton.inboxes, text) is 'SQL that keeps to the inbox''s consumer group';
+comment on function baton_internal.inbox_group_condition(baton.inboxes, text) is 'SQL for the messages of the inbox''s consumer group';
 
 -- Return the terms of tables that follow processed_at and retry_count: baton's own and adopted ones.
 create function baton_internal.inbox_standard_terms(it baton.inboxes, prefix text, limit_of text)
@@ -195,7 +195,7 @@ begin
     return type_name;
 end
 $$;
-comment on function baton_internal.inbox_column_type(baton.inboxes, name) is 'type of a mapped column; raises when it is gone';
+comment on function baton_internal.inbox_column_type(baton.inboxes, name) is 'type of a mapped column; raises when the column is gone';
 
 -- Name the parts of an inbox's statements: the terms of its table, and the table, its columns and the inbox's number.
 create function baton_internal.inbox_parts(it baton.inboxes, terms baton_internal.inbox_terms, prefix text default 't.')

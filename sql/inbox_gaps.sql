@@ -76,7 +76,7 @@ as $$
                 then format(' where c.key = (%s)', baton_internal.inbox_first_arrival_sql(it, terms, 'hashtextextended(c.aggregate, 0)', 'c.aggregate'))
                 else '' end
 $$;
-comment on function baton_internal.inbox_standing_sql(baton.inboxes, baton_internal.inbox_terms, text) is 'query for messages that others wait behind';
+comment on function baton_internal.inbox_standing_sql(baton.inboxes, baton_internal.inbox_terms, text) is 'query for messages that hold up others';
 
 -- Write the query of stalled_<inbox>: aggregates in which messages wait although nobody is at work there, since when the first of them
 -- waits, and why: a number is missing ('gap'), a dead letter stands in a sequence ('dead'), the message whose turn it is waits for
@@ -226,7 +226,7 @@ begin
         using errcode = 'duplicate_object', hint = 'call baton.disable_inbox_ordering() first';
 end
 $$;
-comment on function baton_internal.check_inbox_order(baton.inboxes, text, text) is 'raises where an order cannot be; true when it is there';
+comment on function baton_internal.check_inbox_order(baton.inboxes, text, text) is 'raises when an inbox cannot have this order; true when it has the order already';
 
 -- Keep order per aggregate from now on: by the numbers in a column, of which none may be missing, or, when no column is named, as
 -- messages came.
@@ -262,7 +262,7 @@ begin
 end
 $$;
 comment on function baton.enable_inbox_ordering(text, text, text, name[]) is
-    'offers the messages of an aggregate one by one: by a column of gapless numbers, or in order of arrival when none is named';
+    'offers the messages of an aggregate one by one: by a column of numbers without gaps, or in order of arrival when no column is named';
 
 -- Make an ordered inbox a plain one again. The last sequences are kept for the day it is ordered again.
 create function baton.disable_inbox_ordering(inbox text, if_exists boolean default false, path name[] default current_schemas(false))
@@ -314,7 +314,7 @@ begin
     return buried;
 end
 $$;
-comment on function baton_internal.bury_inbox_messages(baton.inboxes, text, bigint, text) is 'turns messages whose sequence has passed into dead letters';
+comment on function baton_internal.bury_inbox_messages(baton.inboxes, text, bigint, text) is 'makes dead letters of messages whose sequence number has passed';
 
 -- Skip to a sequence: the next one, or up to the one given. What is skipped stays as a dead letter. Returns the last sequence. In order
 -- of arrival the message whose turn it is is skipped; returns 1, or 0 when none waits.
@@ -354,7 +354,7 @@ begin
     return last;
 end
 $$;
-comment on function baton.advance_inbox_sequence(text, text, bigint, name[]) is 'skips missing sequences of an aggregate, or the message that holds it up';
+comment on function baton.advance_inbox_sequence(text, text, bigint, name[]) is 'skips missing sequences of an aggregate, or the message that holds up the aggregate';
 
 select baton_internal.declare_privileges('execute', '{baton_operator}', '{enable_inbox_ordering,disable_inbox_ordering,advance_inbox_sequence}');
 select baton_internal.declare_privileges('execute', '{baton_operator,baton_viewer,baton_consumer,baton_relay}', '{inbox_ordering_gaps}');

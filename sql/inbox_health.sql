@@ -27,7 +27,7 @@ begin
               unclaimable bigint);
 end
 $$;
-comment on function baton_internal.inbox_counts(baton.inboxes) is 'pending, dead, age of the oldest, and the last minutes of an inbox';
+comment on function baton_internal.inbox_counts(baton.inboxes) is 'counts of an inbox: pending, dead, age of the oldest message, and the last minutes';
 
 -- Count what stands still in an ordered inbox: aggregates that wait for something, for how long, and messages of an aggregate that have
 -- no number in an inbox that goes by numbers, and so no order.

@@ -104,7 +104,7 @@ begin
               hint = 'long transactions on the table are in the way; try again when they have ended';
 end
 $$;
-comment on function baton_internal.lock_inbox_table(baton.inboxes, text) is 'locks a table without making others queue for it';
+comment on function baton_internal.lock_inbox_table(baton.inboxes, text) is 'locks a table; nobody else has to wait behind this lock';
 
 -- Make an index for an inbox.
 create function baton_internal.make_inbox_index(it baton.inboxes, part text, suffix text, definition text)
@@ -275,7 +275,7 @@ begin
     return mended;
 end
 $$;
-comment on function baton_internal.mend_inbox_due_times(baton.inboxes) is 'makes due times follow the number of attempts';
+comment on function baton_internal.mend_inbox_due_times(baton.inboxes) is 'corrects due times after the number of attempts changed';
 
 -- Change an inbox's policies; what is null stays. Nothing is rebuilt and no lock on the table is needed.
 create function baton.alter_inbox(name text, max_retries int default null, schedule text default null, retention_hours int default null,
@@ -341,6 +341,6 @@ begin
     return true;
 end
 $$;
-comment on function baton.drop_inbox(text, boolean, boolean, name[]) is 'drops an inbox; its table only with cascade and only if baton made it';
+comment on function baton.drop_inbox(text, boolean, boolean, name[]) is 'drops an inbox; drops the table only with cascade, and only if baton made the table';
 
 select baton_internal.declare_privileges('execute', '{baton_operator}', '{create_inbox,alter_inbox,drop_inbox}');

@@ -108,7 +108,7 @@ begin
     return cardinality(fresh);
 end
 $$;
-comment on function baton_internal.notice_inbox_dead_letters(baton.inboxes) is 'alerts about new dead letters, capped';
+comment on function baton_internal.notice_inbox_dead_letters(baton.inboxes) is 'alerts about new dead letters, up to a limit';
 
 -- Delete a batch of dead letters past their own retention; 0 keeps them. Their ids are remembered.
 create function baton_internal.drain_inbox_dead_letters(it baton.inboxes, batch int)
@@ -262,7 +262,7 @@ begin
     perform baton_internal.forget_inbox_keys(batch);
 end
 $$;
-comment on function baton.run_inbox_maintenance() is 'drains, forgets, and alerts for every inbox; one batch per call';
+comment on function baton.run_inbox_maintenance() is 'deletes old messages and ids and sends alerts, for every inbox; one batch per call';
 
 select baton_internal.declare_privileges('execute', '{baton_operator,baton_relay}', '{run_inbox_maintenance}');
 select baton_internal.declare_privileges('select', '{baton_operator,baton_relay}', '{inbox_dead_letters,inbox_gaps}');

@@ -33,7 +33,7 @@ begin
         baton_internal.inbox_parts(it, baton_internal.inbox_terms(it, prefix, for_view), prefix));
 end
 $$;
-comment on function baton_internal.inbox_ordered_condition(baton.inboxes, text, boolean) is 'SQL for messages with a place in an order';
+comment on function baton_internal.inbox_ordered_condition(baton.inboxes, text, boolean) is 'SQL for messages that have a place in the order of their aggregate';
 
 -- Write a walk over the aggregates that have unfinished messages: one index probe for each aggregate, however many messages the aggregate
 -- has. Aggregates come in the order of their hash, from `first` on, and below `until`.
@@ -74,7 +74,7 @@ begin
         || ', heads as (select * from heads_after union all select * from heads_before)';
 end
 $$;
-comment on function baton_internal.inbox_random_heads_sql(baton.inboxes) is 'queries over aggregates with unfinished messages, from a random one on';
+comment on function baton_internal.inbox_random_heads_sql(baton.inboxes) is 'queries over aggregates with unfinished messages, beginning with a random aggregate';
 
 -- Write how an ordered inbox picks: messages without a place in a sequence (up to half of the batch), replayed ones,
 -- and the next one of each aggregate. The row in inbox_sequences decides who works on an aggregate.

@@ -29,7 +29,7 @@ begin
     end loop;
 end
 $$;
-comment on function baton_internal.parse_inbox_tiers(jsonb) is 'tiers as rows; raises invalid_parameter_value for what is not a tier';
+comment on function baton_internal.parse_inbox_tiers(jsonb) is 'tiers as rows; raises invalid_parameter_value for anything that is no tier';
 
 -- Refuse tiers that share a name or a priority.
 create function baton_internal.check_inbox_tiers(tiers jsonb)
@@ -196,7 +196,7 @@ begin
     return (hashtextextended(coalesce(aggregate_id, ''), 0) & 9223372036854775807) % total_workers = worker_id;
 end
 $$;
-comment on function baton.inbox_is_my_partition(text, int, int) is 'stable share of aggregates for one of several workers';
+comment on function baton.inbox_is_my_partition(text, int, int) is 'true for aggregates that belong to one of several workers; the share is stable';
 
 select baton_internal.declare_privileges('execute', '{baton_operator}', '{enable_inbox_priority,disable_inbox_priority}');
 select baton_internal.declare_privileges('execute', '{baton_consumer,baton_operator,baton_relay,baton_viewer}', '{inbox_is_my_partition}');

@@ -35,7 +35,7 @@ begin
     return coalesce(repeats, '{}');
 end
 $$;
-comment on function baton_internal.reject_inbox_repeats(baton.inboxes, text[]) is 'removes messages that turn out to be known';
+comment on function baton_internal.reject_inbox_repeats(baton.inboxes, text[]) is 'removes messages that the inbox has had before';
 
 -- Write the statement that stores a batch in a managed inbox and reports each message as new or duplicate.
 -- Rows go in by id, so that two receivers of the same messages wait for each other but never in a circle; their
@@ -97,7 +97,7 @@ begin
               from jsonb_array_elements(messages) with ordinality m (body, position));
 end
 $$;
-comment on function baton_internal.with_short_ids(jsonb) is 'messages with ids that an index takes';
+comment on function baton_internal.with_short_ids(jsonb) is 'messages whose ids are short enough for an index';
 
 -- Refuse a message one of whose texts is too long, or whose time nobody can compute with. Ids are indexed, which takes less than 2704 bytes.
 create function baton_internal.check_inbox_values(message text, event_id text, aggregate_id text, event_type text, source text, trace_id text, tenant_id text,

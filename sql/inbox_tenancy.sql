@@ -63,7 +63,7 @@ begin
     return it;
 end
 $$;
-comment on function baton_internal.need_tenant_inbox(text, name[]) is 'the inbox of that name, narrowed to the session''s tenant';
+comment on function baton_internal.need_tenant_inbox(text, name[]) is 'the inbox with a name, limited to the session''s tenant';
 
 -- Write the tenant of a message that comes in. A dead letter may have none: then it is nobody's, and those who see all tenants see it.
 create function baton_internal.message_tenant_sql(it baton.inboxes, prefix text)
@@ -92,7 +92,7 @@ begin
     end if;
 end
 $$;
-comment on function baton_internal.check_inbox_message_tenants(baton.inboxes, jsonb) is 'raises insufficient_privilege across tenants';
+comment on function baton_internal.check_inbox_message_tenants(baton.inboxes, jsonb) is 'raises insufficient_privilege for messages of another tenant';
 
 -- Return the keys of messages that a caller names by their ids. Who works for all tenants means the message held with the token.
 create function baton_internal.inbox_message_keys(it baton.inboxes, event_ids text[], lease_token uuid default null)
@@ -143,7 +143,7 @@ as $$
                                      ' or nullif(current_setting(''baton.tenant_id'', true), '''') is null and (select baton_internal.sees_all_tenants()))'
                 else '' end
 $$;
-comment on function baton_internal.inbox_visible_sql(baton.inboxes) is 'SQL that keeps a view to the session''s tenant';
+comment on function baton_internal.inbox_visible_sql(baton.inboxes) is 'SQL that limits a view to the session''s tenant';
 
 -- Write a query that leaves one message of each id, for tenants may share ids and whoever settles names a message by its id alone.
 create function baton_internal.inbox_one_per_id_sql(it baton.inboxes, source text)

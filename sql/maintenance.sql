@@ -163,7 +163,7 @@ create function baton.maintenance_step(resume jsonb default null, outbox text de
 returns jsonb
 language sql
 as $$ select baton_internal.maintenance_step(resume, case when outbox is not null then baton_internal.resolve_table(outbox) end) $$;
-comment on function baton.maintenance_step(jsonb, text) is 'one step of maintenance; returns where to go on, null at the end';
+comment on function baton.maintenance_step(jsonb, text) is 'one step of maintenance; returns where the next step begins, null at the end';
 
 -- The job: maintenance of all outboxes, step by step.
 create function baton_internal.maintain_outboxes(resume jsonb)

@@ -101,7 +101,7 @@ begin
     return oldest;
 end
 $$;
-comment on function baton_internal.oldest_unsettled(baton.outboxes, baton.consumer_groups) is 'time of the oldest event that a group lacks';
+comment on function baton_internal.oldest_unsettled(baton.outboxes, baton.consumer_groups) is 'time of the oldest event that a group has not settled';
 
 -- Whether the caller may know of a group: a tenant's group is known to that tenant, and to who looks after all of them.
 create function baton_internal.may_know_group(g baton.consumer_groups, tenancy boolean)
@@ -113,7 +113,7 @@ as $$
            and (baton_internal.sees_all_tenants()
                 or exists (select from pg_catalog.pg_roles r where r.rolname = 'baton_viewer' and pg_has_role(baton_internal.caller(), r.oid, 'usage')))
 $$;
-comment on function baton_internal.may_know_group(baton.consumer_groups, boolean) is 'whether the caller may know that a group exists and how it does';
+comment on function baton_internal.may_know_group(baton.consumer_groups, boolean) is 'true when the caller may see a group and its state';
 
 -- Lag and health of groups and their consumers. A position belongs to the group, so its members show the same lag.
 create function baton.consumer_lag(name text default null)
@@ -216,7 +216,7 @@ begin
     end if;
 end
 $$;
-comment on function baton_internal.watch_storage(baton.outboxes) is 'raises outbox_storage_critical';
+comment on function baton_internal.watch_storage(baton.outboxes) is 'alerts with outbox_storage_critical when outboxes take too much space';
 
 -- Alert on consumers that fell silent, reap those that are dead, forget those that are stale.
 create function baton_internal.watch_consumers()
@@ -250,7 +250,7 @@ begin
        and coalesce(x.last_commit_at, x.registered_at) < clock_timestamp() - make_interval(days => baton.setting('consumer_stale_offset_threshold_days')::int);
 end
 $$;
-comment on function baton_internal.watch_consumers() is 'alerts on silent consumers and reaps dead ones';
+comment on function baton_internal.watch_consumers() is 'alerts about silent consumers, and deletes dead ones';
 
 create view baton.group_lag as
 select group_name, max(lag_rows) as lag_rows, max(lag_seconds) as lag_seconds, count(consumer) as consumers,
@@ -265,7 +265,7 @@ select g.group_name, l.consumer_id, l.lease_token, l.kind, l.first_id, l.last_id
         select group_id, consumer_id, lease_token, 'parked', id, id, leased_until from baton_internal.parked) l
   join baton.consumer_groups g using (group_id)
  where l.lease_token is not null and l.leased_until > clock_timestamp();
-comment on view baton.active_leases is 'leases that are running now';
+comment on view baton.active_leases is 'leases that run now';
 
 create view baton.failures_by_type as
 select g.group_name, coalesce(p.event ->> 'event_type', 'unknown') as event_type, p.state, count(*) as events, max(p.parked_at) as latest

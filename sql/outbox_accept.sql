@@ -89,7 +89,7 @@ exception when data_exception or program_limit_exceeded then
         using errcode = 'invalid_parameter_value', hint = 'json takes the character \u0000, halves of surrogate pairs and numbers of any size, jsonb does not';
 end
 $$;
-comment on function baton_internal.check_json_payload(text) is 'refuses json that is no jsonb';
+comment on function baton_internal.check_json_payload(text) is 'raises for json that cannot become jsonb';
 
 -- Note an idempotency key; false when it was used within its window.
 create function baton_internal.claim_idempotency_key(outbox_id int, tenant_id text, key text, id bigint)
@@ -105,7 +105,7 @@ begin
     return found;
 end
 $$;
-comment on function baton_internal.claim_idempotency_key(int, text, text, bigint) is 'notes an idempotency key; false when it was used before';
+comment on function baton_internal.claim_idempotency_key(int, text, text, bigint) is 'notes an idempotency key; false when the key was used before';
 
 -- Whether an id lies in an era that is over: groups that are through with the era would not see the event. While a log is being restored
 -- nobody can say.
@@ -119,7 +119,7 @@ begin
                       and e.relation_id = log::oid and e.system_identifier = baton_internal.system_identifier());
 end
 $$;
-comment on function baton_internal.is_of_past_era(int, regclass, bigint) is 'whether an id lies in an era that is over';
+comment on function baton_internal.is_of_past_era(int, regclass, bigint) is 'true when an id lies in an era that is over';
 
 -- Refuse an id of an era that is over.
 create function baton_internal.refuse_past_id(log regclass, id bigint)
@@ -164,7 +164,7 @@ begin
             set_config('baton_session.mark_' || outbox_id, mark::oid::text, false);
 end
 $$;
-comment on function baton_internal.check_event_id(int, xid8, bigint) is 'raises generated_always when an event''s id was not handed out, and lists strays';
+comment on function baton_internal.check_event_id(int, xid8, bigint) is 'raises generated_always when the sequence did not give the id of an event; notes strays';
 
 -- Judge an event on its way into the log: refuse what nobody could deliver, leave out what was published before.
 create function baton_internal.judge_event()
@@ -224,7 +224,7 @@ begin
     return new;
 end
 $$;
-comment on function baton_internal.judge_event() is 'row trigger of an outbox: refuses what cannot be delivered, leaves out duplicates';
+comment on function baton_internal.judge_event() is 'row trigger of an outbox: refuses events that cannot be delivered, leaves out duplicates';
 
 -- Refuse an event without its tenant and say what to do; row-level security would refuse without a hint.
 create function baton_internal.refuse_tenant()
@@ -242,7 +242,7 @@ begin
               hint = 'name the tenant in your transaction: select set_config(''baton.tenant_id'', ''...'', true)';
 end
 $$;
-comment on function baton_internal.refuse_tenant() is 'row trigger of a tenants'' outbox: refuses with a hint';
+comment on function baton_internal.refuse_tenant() is 'row trigger of an outbox with tenants: refuses events of another tenant, with a hint';
 
 -- Put the triggers on an outbox that judge what comes in.
 create function baton_internal.guard_outbox(outbox baton.outboxes)
@@ -264,4 +264,4 @@ begin
     end if;
 end
 $$;
-comment on function baton_internal.guard_outbox(baton.outboxes) is 'triggers that judge what comes into an outbox';
+comment on function baton_internal.guard_outbox(baton.outboxes) is 'makes the triggers that check events on their way into an outbox';

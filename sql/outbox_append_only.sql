@@ -44,7 +44,7 @@ create function baton.repair_outbox(name text, reason text)
 returns void
 language sql
 as $$ select baton_internal.permit_repair(baton_internal.resolve_table(name), reason) $$;
-comment on function baton.repair_outbox(text, text) is 'lets the present transaction UPDATE, DELETE or TRUNCATE an outbox';
+comment on function baton.repair_outbox(text, text) is 'lets the current transaction UPDATE, DELETE or TRUNCATE an outbox';
 
 -- Note that the present transaction may change rows.
 create function baton_internal.permit_repair(relation regclass, reason text)
@@ -64,6 +64,6 @@ begin
     perform baton_internal.record_action('repair_outbox', relation::text, jsonb_build_object('reason', reason));
 end
 $$;
-comment on function baton_internal.permit_repair(regclass, text) is 'opens an outbox for the present transaction; called by repair_outbox()';
+comment on function baton_internal.permit_repair(regclass, text) is 'opens an outbox for the current transaction; called by repair_outbox()';
 
 select baton_internal.declare_privileges('execute', '{baton_operator}', '{repair_outbox,permit_repair}');

@@ -43,7 +43,7 @@ create table baton_internal.outbox_archives (
     outbox_id int      primary key references baton.outboxes on delete cascade,
     relation  regclass not null
 );
-comment on table baton_internal.outbox_archives is 'the archive table of each outbox that has one; a table of that name may be somebody else''s';
+comment on table baton_internal.outbox_archives is 'the archive table of each outbox that has one; another table with such a name may belong to a user';
 
 -- Transaction ids mean something only within the history that gave them. An era is the stretch of a log written in one
 -- history; a dump restored elsewhere ends it. Within an era that has ended every row is committed.
@@ -57,7 +57,7 @@ create table baton_internal.outbox_eras (
     last_id           bigint,           -- null in the era that goes on
     primary key (outbox_id, era)
 );
-comment on table baton_internal.outbox_eras is 'stretches of each log by the history whose transaction ids its rows carry';
+comment on table baton_internal.outbox_eras is 'eras of each log: stretches of ids whose rows were written in one history of transaction ids';
 
 -- Events that were not above their outbox's mark when they came, see sql/floors.sql: ids that somebody made up, or that were drawn while a
 -- reader raised the mark. They are found by this list.
@@ -77,7 +77,7 @@ create table baton_internal.idempotency_keys (
     expires_at timestamptz not null,
     primary key (outbox_id, tenant_id, key)
 );
-comment on table baton_internal.idempotency_keys is 'idempotency keys within their window and the event that used each first';
+comment on table baton_internal.idempotency_keys is 'idempotency keys within their window, each with the event that used it first';
 create index idempotency_keys_expiry on baton_internal.idempotency_keys (expires_at);
 
 create table baton.audit_trail (
@@ -88,7 +88,7 @@ create table baton.audit_trail (
     object   text        not null,
     details  jsonb       not null default '{}'
 );
-comment on table baton.audit_trail is 'who replayed, edited, discarded, sought, forced or dropped what';
+comment on table baton.audit_trail is 'who replayed, edited, discarded, moved, forced or dropped what';
 
 -- Name the role on whose behalf a function runs, also inside SECURITY DEFINER; null where nobody can tell. Code of a table that baton works
 -- on calls as the table's owner, whoever the session belongs to. Code that the server runs as a table's owner, as ANALYZE does, must not
@@ -101,7 +101,7 @@ as $$
                     case when baton_internal.is_restricted() then null
                          when current_setting('role') = 'none' then session_user::text else current_setting('role') end)
 $$;
-comment on function baton_internal.known_caller() is 'the role that called, as seen from inside a SECURITY DEFINER function, null where it cannot be told';
+comment on function baton_internal.known_caller() is 'the role that called a SECURITY DEFINER function; null when this is unknown';
 
 -- Name the role on whose behalf a function runs, for a decision about its rights.
 create function baton_internal.caller()
@@ -119,7 +119,7 @@ begin
     return known;
 end
 $$;
-comment on function baton_internal.caller() is 'the role that called, as seen from inside a SECURITY DEFINER function';
+comment on function baton_internal.caller() is 'the role that called a SECURITY DEFINER function';
 
 -- Refuse a caller who may not make tables and views in a schema, and a schema that goes with the session.
 create function baton_internal.check_schema_create(schema_name text)
@@ -167,7 +167,7 @@ begin
     return relation;
 end
 $$;
-comment on function baton_internal.resolve_table(text) is 'the table that a name means to the caller, or undefined_table';
+comment on function baton_internal.resolve_table(text) is 'the table that a name means to the caller; raises undefined_table when there is none';
 
 -- Say what to do with a table that is no outbox.
 create function baton_internal.way_into(relation regclass)
@@ -241,7 +241,7 @@ begin
               hint = 'set baton.tenant_id to the tenant that the group was created for';
 end
 $$;
-comment on function baton_internal.check_tenant(boolean, text) is 'raises insufficient_privilege across tenants';
+comment on function baton_internal.check_tenant(boolean, text) is 'raises insufficient_privilege for another tenant';
 
 select baton_internal.declare_privileges('select', '{baton_operator,baton_viewer,baton_relay}',
                                 '{outboxes,outbox_partitions,outbox_eras,stray_events}');

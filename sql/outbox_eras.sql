@@ -40,7 +40,7 @@ as $$
     insert into baton_internal.outbox_eras (outbox_id, era, system_identifier, timeline, relation_id)
     values ($1, $2, baton_internal.system_identifier(), baton_internal.current_timeline(), $3)
 $$;
-comment on function baton_internal.begin_era(int, int, regclass) is 'notes that a log is written here from now on';
+comment on function baton_internal.begin_era(int, int, regclass) is 'begins an era: from now on this server writes the log';
 
 -- Whether the era's positions, or its newest rows, know transaction ids that this server has not given yet. In the history that gave
 -- them this cannot be. Clones of one image, restored from each other's dump, may differ in nothing else.
@@ -75,7 +75,7 @@ begin
     return false;
 end
 $$;
-comment on function baton_internal.is_ahead(baton_internal.outbox_eras) is 'whether an era knows transaction ids that are still to be given';
+comment on function baton_internal.is_ahead(baton_internal.outbox_eras) is 'true when an era has transaction ids that this server has not given yet';
 
 -- Whether the ids of an era are of the history that goes on here: the same cluster and the table itself, not a copy out of a dump.
 create function baton_internal.is_of_this_history(open_era baton_internal.outbox_eras, relation regclass)
@@ -87,7 +87,7 @@ begin
            and not baton_internal.is_ahead(open_era);
 end
 $$;
-comment on function baton_internal.is_of_this_history(baton_internal.outbox_eras, regclass) is 'whether new transaction ids follow those of an era';
+comment on function baton_internal.is_of_this_history(baton_internal.outbox_eras, regclass) is 'true when an era belongs to the history of this server';
 
 -- Make a log at home where it was found. One session does it; others that publish meanwhile wait for it, once after a restore.
 create function baton_internal.settle_log(found_era baton_internal.outbox_eras, relation regclass)
@@ -130,7 +130,7 @@ begin
     perform baton_internal.record_action('end_era', relation::text, jsonb_build_object('era', found_era.era, 'last_id', last_restored));
 end
 $$;
-comment on function baton_internal.settle_log(baton_internal.outbox_eras, regclass) is 'ends the era of a log that came from another history';
+comment on function baton_internal.settle_log(baton_internal.outbox_eras, regclass) is 'ends the era of a log that was written in another history';
 
 -- Refuse what this transaction has published under ids of an era that is over. The door does so where it knows of the era's end
 -- (check_event_id()); the first events after a restore come before that, and so do those of whoever publishes while somebody else ends the era.

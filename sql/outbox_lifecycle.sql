@@ -184,7 +184,7 @@ begin
     values (outbox.outbox_id, first, (first / width + 1) * width, partition_name::regclass);
 end
 $$;
-comment on function baton_internal.add_partition(baton.outboxes) is 'adds a partition ahead of the log';
+comment on function baton_internal.add_partition(baton.outboxes) is 'adds a partition for ids that come later';
 
 -- Give the roles what they need on one outbox, and separate its tenants.
 create function baton_internal.grant_outbox(outbox baton.outboxes)
@@ -270,7 +270,7 @@ begin
     perform baton_internal.record_action('alter_outbox', relation::text, changes);
 end
 $$;
-comment on function baton_internal.change_outbox(regclass, jsonb, text[]) is 'applies alter_outbox()';
+comment on function baton_internal.change_outbox(regclass, jsonb, text[]) is 'changes options of an outbox; called by alter_outbox()';
 
 -- Drop an outbox and its events. With groups on it only when asked to cascade.
 create function baton.drop_outbox(name text, if_exists boolean default false, cascade boolean default false)

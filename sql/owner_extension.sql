@@ -27,7 +27,7 @@ create function baton_internal.acting_role()
 returns name
 language c stable
 as 'MODULE_PATHNAME', 'baton_acting_role';
-comment on function baton_internal.acting_role() is 'the table owner with whose rights the present statement runs';
+comment on function baton_internal.acting_role() is 'the table owner with whose rights the current statement runs';
 
 -- Whether the server runs somebody's code within a statement of somebody else: ANALYZE, CREATE INDEX, REFRESH MATERIALIZED VIEW and the
 -- like run the code of a table as the table's owner, while the session is of whoever gave the statement.
@@ -35,6 +35,6 @@ create function baton_internal.is_restricted()
 returns boolean
 language c volatile
 as 'MODULE_PATHNAME', 'baton_is_restricted';
-comment on function baton_internal.is_restricted() is 'whether this is a security-restricted operation, in which the session does not tell who calls';
+comment on function baton_internal.is_restricted() is 'true in a security-restricted operation, in which the session does not tell who calls';
 
 select baton_internal.declare_privileges('execute', '{baton_consumer,baton_operator,baton_viewer,baton_relay}', '{acting_role,is_restricted,known_caller}');

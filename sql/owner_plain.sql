@@ -31,7 +31,7 @@ begin
     end if;
 end
 $$;
-comment on function baton_internal.check_table_owners(regclass[]) is 'raises insufficient_privilege for tables whose owner may not act as the present user';
+comment on function baton_internal.check_table_owners(regclass[]) is 'raises insufficient_privilege for tables whose owner may not act as the current user';
 
 -- Run a statement on a table whose owner may act as baton's, and return its rows.
 create function baton_internal.run_as_owner(relation regclass, statement text, moment timestamptz default null, ids text[] default null,
@@ -46,7 +46,7 @@ begin
 end
 $$;
 comment on function baton_internal.run_as_owner(regclass, text, timestamptz, text[], jsonb, regclass[]) is
-    'rows of a statement on a table whose owner may act as baton''s';
+    'rows of a statement on a table whose owner may act as baton''s owner';
 
 -- The same for a statement without rows; returns how many it changed.
 create function baton_internal.change_as_owner(relation regclass, statement text, moment timestamptz default null, ids text[] default null,
@@ -65,14 +65,14 @@ begin
 end
 $$;
 comment on function baton_internal.change_as_owner(regclass, text, timestamptz, text[], jsonb, regclass[]) is
-    'runs a statement on a table whose owner may act as baton''s';
+    'runs a statement on a table whose owner may act as baton''s owner';
 
 -- Name the owner as whom a statement runs right now: nobody, because none does.
 create function baton_internal.acting_role()
 returns name
 language sql stable
 as $$ select null::name $$;
-comment on function baton_internal.acting_role() is 'the table owner with whose rights the present statement runs';
+comment on function baton_internal.acting_role() is 'the table owner with whose rights the current statement runs';
 
 -- Whether the server runs somebody's code within a statement of somebody else: ANALYZE, CREATE INDEX, REFRESH MATERIALIZED VIEW and the
 -- like run the code of a table as the table's owner, while the session is of whoever gave the statement. There the server refuses to close
@@ -92,6 +92,6 @@ exception
         return false;
 end
 $$;
-comment on function baton_internal.is_restricted() is 'whether this is a security-restricted operation, in which the session does not tell who calls';
+comment on function baton_internal.is_restricted() is 'true in a security-restricted operation, in which the session does not tell who calls';
 
 select baton_internal.declare_privileges('execute', '{baton_consumer,baton_operator,baton_viewer,baton_relay}', '{acting_role,is_restricted,known_caller}');

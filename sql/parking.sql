@@ -19,7 +19,7 @@ create function baton_internal.event_as_json()
 returns text
 language sql immutable
 as $$ select $e$to_jsonb(e) - case when e.payload is null then '{xid,payload}'::text[] else '{xid}' end$e$ $$;
-comment on function baton_internal.event_as_json() is 'expression for an event as JSON, as it is kept when it is parked';
+comment on function baton_internal.event_as_json() is 'expression for an event as JSON, as a parked event is kept';
 
 -- Copy an event out of the log, so that the log need not keep it. Null for one that jsonb has no place for, which the door refuses and which came
 -- by another way: the log keeps that one.
@@ -36,7 +36,7 @@ exception when data_exception or program_limit_exceeded or internal_error then
     return null;
 end
 $$;
-comment on function baton_internal.copy_event(baton.outboxes, bigint) is 'an event of the log as JSON; null when there is no such JSON';
+comment on function baton_internal.copy_event(baton.outboxes, bigint) is 'an event of the log as JSON; null when the event does not fit into JSON';
 
 -- The same without the payload.
 create function baton_internal.copy_without_payload(outbox baton.outboxes, id bigint)
@@ -58,7 +58,7 @@ create function baton_internal.blocks_key(g baton.consumer_groups, state text)
 returns boolean
 language sql immutable
 as $$ select g.ordered and (state in ('retry', 'blocked') or state = 'dead' and g.on_poison <> 'park') $$;
-comment on function baton_internal.blocks_key(baton.consumer_groups, text) is 'whether a parked event holds back its key';
+comment on function baton_internal.blocks_key(baton.consumer_groups, text) is 'true when a parked event holds back its key';
 
 -- Park events that a consumer failed; the last attempt, or a permanent error, makes them dead.
 create function baton_internal.park(outbox baton.outboxes, g baton.consumer_groups, ids bigint[], keys text[], attempts int[],
@@ -126,7 +126,7 @@ begin
     return false;
 end
 $$;
-comment on function baton_internal.is_behind_piece(baton.consumer_groups, text, bigint) is 'whether a piece holds an earlier event of the key';
+comment on function baton_internal.is_behind_piece(baton.consumer_groups, text, bigint) is 'true when a piece holds an earlier event of the key';
 
 -- Whether a parked event could go now, were it the first of its key. A suspect cannot go with others, where suspects are heeded.
 create function baton_internal.is_free(g baton.consumer_groups, p baton_internal.parked, moment timestamptz, heed_suspects boolean)
@@ -137,7 +137,7 @@ as $$
        and (p.lost = 0 or not heed_suspects)
        and not (g.ordered and p.key is not null and p.state <> 'scheduled' and baton_internal.is_behind_piece(g, p.key, p.id))
 $$;
-comment on function baton_internal.is_free(baton.consumer_groups, baton_internal.parked, timestamptz, boolean) is 'whether a parked event is due, not leased, and waits for none in a piece';
+comment on function baton_internal.is_free(baton.consumer_groups, baton_internal.parked, timestamptz, boolean) is 'true when a parked event is due, is not leased, and waits for no event in a piece';
 
 -- Parked events that can go, each the first of its key or one whose key does not matter, in order of their time.
 create function baton_internal.due_parked(g baton.consumer_groups, moment timestamptz, heed_suspects boolean, batch int)
@@ -240,4 +240,4 @@ begin
     end loop;
 end
 $$;
-comment on function baton_internal.set_unreadable_aside(baton.outboxes, baton.consumer_groups, text, uuid) is 'makes events that cannot be read dead letters';
+comment on function baton_internal.set_unreadable_aside(baton.outboxes, baton.consumer_groups, text, uuid) is 'makes dead letters of events that cannot be read';

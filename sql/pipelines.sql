@@ -46,7 +46,7 @@ begin
     end loop;
 end
 $$;
-comment on function baton_internal.refuse_secrets(jsonb, text) is 'raises when settings hold a secret in clear';
+comment on function baton_internal.refuse_secrets(jsonb, text) is 'raises when settings hold a secret as plain text';
 
 -- What a relay can read from and write to. Assembling this file puts in the names of the brokers' folders (src/brokers).
 create function baton_internal.known_sources()
@@ -137,7 +137,7 @@ begin
     perform baton_internal.record_action(case when enabled then 'enable_pipeline' else 'disable_pipeline' end, name);
 end
 $$;
-comment on function baton_internal.switch_pipeline(text, boolean) is 'applies enable_pipeline() and disable_pipeline()';
+comment on function baton_internal.switch_pipeline(text, boolean) is 'enables or disables a pipeline; called by enable_pipeline() and disable_pipeline()';
 
 create function baton.enable_pipeline(name text)
 returns void
@@ -188,7 +188,7 @@ as $$
       left join baton_internal.group_positions at on at.group_id = g.group_id
      order by p.name
 $$;
-comment on function baton.list_pipelines() is 'pipelines of the catalog and who runs them';
+comment on function baton.list_pipelines() is 'pipelines of the catalog, and which relay runs each';
 
 -- Take or keep the leader's lease; false while another relay has it.
 create function baton_internal.take_lead(owner text, lease interval default '30 seconds')
@@ -203,7 +203,7 @@ as $$
         returning 1)
     select exists (select from taken)
 $$;
-comment on function baton_internal.take_lead(text, interval) is 'whether a relay leads, that is runs the scheduler''s jobs';
+comment on function baton_internal.take_lead(text, interval) is 'makes a relay the leader, which runs the scheduler''s jobs; true when it leads';
 
 select baton_internal.declare_privileges('execute', '{baton_operator}',
     '{set_pipeline,switch_pipeline,enable_pipeline,disable_pipeline,delete_pipeline}');

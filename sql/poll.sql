@@ -39,7 +39,7 @@ begin
     end if;
 end
 $$;
-comment on function baton_internal.look_for_work(baton.outboxes, baton.consumer_groups, text, timestamptz) is 'whether a poll could give anything; read-only';
+comment on function baton_internal.look_for_work(baton.outboxes, baton.consumer_groups, text, timestamptz) is 'true when a poll could return events; read-only';
 
 -- Choose a consumer's share of the lanes that are free and have events: all of them when it is alone, never none when there
 -- are some. Each consumer starts at a place of its own.
@@ -54,7 +54,7 @@ as $$
              order by (lane + hashtext(consumer_id)) & 63
              limit ceil(baton_internal.count_lanes(free)::numeric / members)) l), 0) end
 $$;
-comment on function baton_internal.share_lanes(bigint, int, text) is 'which lanes a consumer takes';
+comment on function baton_internal.share_lanes(bigint, int, text) is 'the lanes that a consumer takes';
 
 -- Note a poll of a consumer whose group the caller has locked.
 create function baton_internal.note_poll(group_id int, consumer_id text)
@@ -93,7 +93,7 @@ as $$
     select coalesce(jsonb_object_agg(h.key, h.value), '{}') || jsonb_build_object(consumer_id, clock_timestamp())
       from jsonb_each_text(hungry) h where h.value::timestamptz > clock_timestamp() - interval '5 seconds'
 $$;
-comment on function baton_internal.add_hungry(jsonb, text) is 'notes a consumer that found all lanes with work taken';
+comment on function baton_internal.add_hungry(jsonb, text) is 'notes a consumer that found work only in lanes of others';
 
 -- The events of a lease, in delivery order: parked ones first, then the pieces as they were leased.
 create function baton_internal.leased_events(outbox baton.outboxes, g baton.consumer_groups, consumer_id text, token uuid)
@@ -134,7 +134,7 @@ begin
     perform baton_internal.move_position(at);
 end
 $$;
-comment on function baton_internal.close_poll(baton_internal.group_positions) is 'stores what a poll did to the position';
+comment on function baton_internal.close_poll(baton_internal.group_positions) is 'stores the position after a poll';
 
 -- The position without its relay: nobody polls a group that a relay works, and one whose lease ran out must not move the position any more.
 -- Parked events that such a relay held are free.

@@ -29,7 +29,7 @@ begin
     return coalesce(wanted, (baton_internal.find_outbox(relation)).payload_type);
 end
 $$;
-comment on function baton_internal.payload_type_of(regclass) is 'type of the payloads that may be published into an outbox';
+comment on function baton_internal.payload_type_of(regclass) is 'type of the payloads of an outbox';
 
 -- Insert the events of a JSON array whose payloads are under "payload"; returns their ids in order.
 create function baton_internal.publish_events(relation regclass, events jsonb)

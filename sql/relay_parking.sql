@@ -26,7 +26,7 @@ begin
 end
 $$;
 comment on function baton_internal.set_aside(int, bigint, bigint[], text[], timestamptz[])
-    is 'parks events that are not due or whose key is held back; returns all of the ids that are parked';
+    is 'parks events that are not due or whose key is held back; returns all ids that are parked';
 
 -- Park what an owner could not deliver: kind is retry, dead, or blocked for later events of a key that is held back.
 create function baton_internal.park_group_events(group_id int, epoch bigint, ids bigint[], keys text[], attempts int[], errors text[], kinds text[])

@@ -30,7 +30,7 @@ as $$
                    'e.headers,', format('case when %s then e.headers end,', condition))
            || format(', case when not %s then %s end', condition, size)
 $$;
-comment on function baton_internal.columns_where(text, text) is 'select list of an event for the relay, without what is large';
+comment on function baton_internal.columns_where(text, text) is 'select list of an event for the relay; payload and headers come only on a condition';
 
 -- The same for reading a window: what is stored in more than 8 kB or compressed is left out, so that one row is small whatever it
 -- unpacks to. How many rows fit into the relay's memory is not known before they are read; so they come without what

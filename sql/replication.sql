@@ -20,7 +20,7 @@ begin
              order by s.flush_lsn desc offset standbys - 1 limit 1);
 end
 $$;
-comment on function baton_internal.replicated_upto(int) is 'position of the log that at least so many standbys have on disk';
+comment on function baton_internal.replicated_upto(int) is 'the position up to which so many standbys have the log on disk';
 
 -- Wait until as many standbys as the setting says have the log on disk up to a position; false when they do not within the time.
 create function baton_internal.await_standbys(lsn pg_lsn, patience interval default '100 ms')
@@ -44,6 +44,6 @@ begin
     return false;
 end
 $$;
-comment on function baton_internal.await_standbys(pg_lsn, interval) is 'whether enough standbys have the log on disk up to a position';
+comment on function baton_internal.await_standbys(pg_lsn, interval) is 'waits a moment for standbys; true when enough of them have the log on disk up to a position';
 
 select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator}', '{await_standbys,replicated_upto}');

@@ -57,7 +57,7 @@ begin
     return here;
 end
 $$;
-comment on function baton_internal.note_place(baton.outboxes) is 'marks partitions as left and open by where the sequence is';
+comment on function baton_internal.note_place(baton.outboxes) is 'notes which partition the sequence has left, and which is open';
 
 -- Note partitions of the log and of the archive that the catalog does not know. A dump without one of its tables leaves the catalog without the rows of
 -- all of them. Where the sequence is tells what has been left; their time counts from now.
@@ -73,7 +73,7 @@ as $$
      where i.inhparent in (outbox.relation, baton_internal.archive_of(outbox)) and not i.inhdetachpending and b.ids is not null
     on conflict (outbox_id, first_id) do nothing
 $$;
-comment on function baton_internal.find_partitions(baton.outboxes) is 'notes partitions that a restore left out of the catalog';
+comment on function baton_internal.find_partitions(baton.outboxes) is 'notes partitions that are missing in the catalog after a restore';
 
 -- Keep two partitions ahead of the log. Nobody waits for that.
 create function baton_internal.extend_outbox(outbox baton.outboxes)
@@ -156,7 +156,7 @@ begin
     end if;
 end
 $$;
-comment on function baton_internal.rotate_outbox(baton.outboxes) is 'begins the next partition when it is time';
+comment on function baton_internal.rotate_outbox(baton.outboxes) is 'lets the next partition begin when it is time';
 
 -- The groups that have not settled everything in a partition: an event of it is not dispatched yet, or is part of a piece. Parked events
 -- do not hold it; they are copied when it goes. Positions, pieces and events are read under one snapshot. The answer is final only
@@ -261,7 +261,7 @@ begin
     return found_one;
 end
 $$;
-comment on function baton_internal.needs_copies(baton_internal.outbox_partitions) is 'whether parked events of a partition are not copied yet';
+comment on function baton_internal.needs_copies(baton_internal.outbox_partitions) is 'true when parked events of a partition are not copied yet';
 
 -- The next partition that retention takes out of the log, or null: the oldest one, when it is old enough and nobody needs it.
 create function baton_internal.next_to_retire(outbox baton.outboxes)

@@ -62,14 +62,14 @@ begin
     end loop;
 end
 $$;
-comment on function baton_internal.close_to_others(text, text, oid, aclitem[]) is 'revokes all that others than the owner may do with an object';
+comment on function baton_internal.close_to_others(text, text, oid, aclitem[]) is 'revokes every privilege on an object, except the owner''s';
 
 -- The same for one table.
 create function baton_internal.close_to_others(relation regclass)
 returns void
 language sql
 as $$ select baton_internal.close_to_others('table', c.oid::regclass::text, c.relowner, c.relacl) from pg_catalog.pg_class c where c.oid = relation $$;
-comment on function baton_internal.close_to_others(regclass) is 'revokes all that others than the owner may do with a table';
+comment on function baton_internal.close_to_others(regclass) is 'revokes every privilege on a table, except the owner''s';
 
 -- Grant to the five roles what was declared, skipping roles that do not exist.
 create function baton.grant_roles()

@@ -27,14 +27,14 @@ create table baton.jobs (
     begun_at        timestamptz,                         -- since when a run or a step of it is under way, or was when its process ended
     begun_by        int                                  -- the process that runs it
 );
-comment on table baton.jobs is 'what the scheduler runs, when, and how it went';
+comment on table baton.jobs is 'the jobs of the scheduler: what to run, when, and the results';
 
 -- Return the time. Tests set the parameter baton.mock_now; as anybody can do that, no time is later than the real one: a job would wait for it.
 create function baton_internal.clock()
 returns timestamptz
 language sql volatile
 as $$ select least(nullif(pg_catalog.current_setting('baton.mock_now', true), '')::timestamptz, clock_timestamp()) $$;
-comment on function baton_internal.clock() is 'the scheduler''s clock: the time, or baton.mock_now when that is earlier';
+comment on function baton_internal.clock() is 'the scheduler''s clock: the time, or baton.mock_now when it is earlier';
 
 -- Write the statement that runs a routine, or the next step of it from $1.
 create function baton_internal.job_statement(routine text)
@@ -106,7 +106,7 @@ as $$
     select (job.next_due <= baton_internal.clock() or greatest(job.last_run, job.begun_at) > clock_timestamp() and job.next_due < 'infinity')
        and (job.work is null or baton_internal.work_begins(job) <= baton_internal.clock())
 $$;
-comment on function baton_internal.is_due(baton.jobs) is 'whether a job is to be run now';
+comment on function baton_internal.is_due(baton.jobs) is 'true when a job is to run now';
 
 -- How long a job pauses after a run, with back-off after so many failures in a row.
 create function baton_internal.job_pause(job baton.jobs, failed_in_a_row int)
@@ -230,7 +230,7 @@ begin
     end loop;
 end
 $$;
-comment on procedure baton.run_due_jobs() is 'runs what is due; call it outside of a transaction block';
+comment on procedure baton.run_due_jobs() is 'runs all due jobs; call it outside of a transaction block';
 
 -- Say when the next job is due; null when there is none.
 create function baton_internal.next_job_due()

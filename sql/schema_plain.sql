@@ -11,4 +11,4 @@ begin
 end
 $$;
 comment on schema baton is 'transactional outbox, inbox and relay: the public API';
-comment on schema baton_internal is 'what baton is made of: it may change with any version';
+comment on schema baton_internal is 'the inside of baton: everything in it may change with any version';

@@ -59,7 +59,7 @@ exception when invalid_text_representation or numeric_value_out_of_range then
     return false;
 end
 $$;
-comment on function baton_internal.is_setting_value(baton.setting_defaults, text) is 'whether a text is a value of a setting';
+comment on function baton_internal.is_setting_value(baton.setting_defaults, text) is 'true when a text is a valid value of a setting';
 
 create table baton.settings (
     name       text        primary key references baton.setting_defaults,
@@ -99,14 +99,14 @@ begin
     return found_one.stored;
 end
 $$;
-comment on function baton.setting(text) is 'value of a setting: parameter baton.<name> unless it is stored only, stored value, or default';
+comment on function baton.setting(text) is 'value of a setting: the parameter baton.<name> where there may be one, else the stored value, else the default';
 
 -- Say which values a setting takes.
 create function baton_internal.setting_range(d baton.setting_defaults)
 returns text
 language sql immutable
 as $$ select case d.kind when 'integer' then format('a whole number from %s to %s', d.minimum, d.maximum) else 'a boolean' end $$;
-comment on function baton_internal.setting_range(baton.setting_defaults) is 'values of a setting in words';
+comment on function baton_internal.setting_range(baton.setting_defaults) is 'the valid values of a setting, in words';
 
 -- Store a setting's value for this database.
 create function baton.set_setting(name text, value text)
@@ -145,7 +145,7 @@ begin
     end if;
 end
 $$;
-comment on function baton_internal.check_duration(text, interval) is 'refuses what no timestamp could be moved by';
+comment on function baton_internal.check_duration(text, interval) is 'raises for an interval that is too long to be added to a timestamp';
 
 select baton_internal.declare_privileges('execute', '{baton_operator}', '{set_setting,grant_roles}');
 select baton_internal.declare_privileges('execute', '{baton_operator,baton_viewer,baton_relay,baton_consumer,baton_producer}', '{setting}');

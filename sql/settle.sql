@@ -162,7 +162,7 @@ begin
               and x.era = event_era and pg_visible_in_snapshot(event_xid, x.sight) and not pg_visible_in_snapshot(event_xid, x.seen));
 end
 $$;
-comment on function baton_internal.is_settled(baton.outboxes, baton.consumer_groups, baton_internal.group_positions, bigint) is 'whether an event of a group is settled';
+comment on function baton_internal.is_settled(baton.outboxes, baton.consumer_groups, baton_internal.group_positions, bigint) is 'true when an event of a group is settled';
 
 -- Say why a commit cannot be: settled before by this consumer (a warning), lease lost (BT001), not leased (BT002). A lease that is held, or
 -- that the last commit was of, was never lost: what it does not hold any more was settled by its own consumer.
@@ -187,7 +187,7 @@ begin
 end
 $$;
 comment on function baton_internal.refuse_commit(baton.outboxes, baton.consumer_groups, baton_internal.group_positions, text, bigint, uuid, boolean)
-    is 'explains why a commit is refused';
+    is 'raises, and says why a commit is refused';
 
 -- An event that a consumer holds.
 create type baton_internal.held_event as (id bigint, key text, attempt int, parked boolean);

@@ -16,7 +16,7 @@ create type baton_internal.stretch_plan as (
     aside_keys  text[],         -- with their keys
     aside_due   timestamptz[]   -- and times; none where the key is blocked
 );
-comment on type baton_internal.stretch_plan is 'what is to be done with a stretch of a window';
+comment on type baton_internal.stretch_plan is 'a plan: what a poll does with a stretch of a window';
 
 -- Plan the next events of a piece. Reads only. What is parked is looked at only where it can matter: a dead letter from before costs nothing.
 create function baton_internal.plan_stretch(outbox baton.outboxes, g baton.consumer_groups, w baton_internal.windows, p baton_internal.pieces, open_lanes bigint,
@@ -62,7 +62,7 @@ begin
 end
 $$;
 comment on function baton_internal.plan_stretch(baton.outboxes, baton.consumer_groups, baton_internal.windows, baton_internal.pieces, bigint, int, timestamptz)
-    is 'what is to be done with the next events of a piece; read-only';
+    is 'plans what a poll does with the next events of a piece; read-only';
 
 -- The pieces that a poll may lease, in order, and the lanes in which something is outstanding. When a suspect can go, it is the only one.
 create function baton_internal.choose_pieces(g baton.consumer_groups, first_piece bigint, out waiting baton_internal.pieces[], out busy bigint, out suspects boolean)
@@ -94,7 +94,7 @@ begin
     end loop;
 end
 $$;
-comment on function baton_internal.choose_pieces(baton.consumer_groups, bigint) is 'which pieces a poll may lease';
+comment on function baton_internal.choose_pieces(baton.consumer_groups, bigint) is 'the pieces that a poll may lease';
 
 -- Put a carved or split stretch aside until somebody can take it.
 create function baton_internal.leave_piece(group_id int, window_number bigint, after_id bigint, upto_id bigint, lanes bigint, attempt int,
@@ -104,7 +104,7 @@ language sql
 as $$
     insert into baton_internal.pieces (group_id, window_number, after_id, upto_id, lanes, attempt, holes) values ($1, $2, $3, $4, $5, $6, $7)
 $$;
-comment on function baton_internal.leave_piece(int, bigint, bigint, bigint, bigint, int, bigint[]) is 'adds a piece that waits for a taker';
+comment on function baton_internal.leave_piece(int, bigint, bigint, bigint, bigint, int, bigint[]) is 'adds a piece that waits for a consumer';
 
 -- Carry a plan out: park what steps aside, lease what is given.
 create function baton_internal.take_stretch(g baton.consumer_groups, w baton_internal.windows, p baton_internal.pieces, plan baton_internal.stretch_plan, consumer_id text,
@@ -173,7 +173,7 @@ begin
 end
 $$;
 comment on function baton_internal.window_to_carve(baton.outboxes, baton.consumer_groups, baton_internal.windows, bigint, xid8, baton_internal.group_positions)
-    is 'the window from which new stretches are carved';
+    is 'the window from which a poll takes new stretches';
 
 -- Lease a part of a piece that waits: as much as there is room for, of the lanes that are open. The rest waits on.
 create function baton_internal.lease_piece(outbox baton.outboxes, g baton.consumer_groups, p baton_internal.pieces, open_lanes bigint, room int,
@@ -198,7 +198,7 @@ begin
 end
 $$;
 comment on function baton_internal.lease_piece(baton.outboxes, baton.consumer_groups, baton_internal.pieces, bigint, int, text, uuid, timestamptz, timestamptz)
-    is 'leases a piece, or as much of it as can go';
+    is 'leases a piece, or the part of it that can go now';
 
 -- Carve the next stretch out of the open window. Lanes that are not open become a piece that waits.
 create function baton_internal.carve_stretch(outbox baton.outboxes, g baton.consumer_groups, w baton_internal.windows, open_lanes bigint, room int,

@@ -19,7 +19,7 @@ begin
                       and p.consumer_id = holds_something.consumer_id and p.lease_token is not null);
 end
 $$;
-comment on function baton_internal.holds_something(baton.consumer_groups, bigint, text) is 'whether a consumer has a lease';
+comment on function baton_internal.holds_something(baton.consumer_groups, bigint, text) is 'true when a consumer has a lease';
 
 -- Whether a consumer has a suspect in hand at its last attempt. It gets nothing else until that is settled or lost.
 create function baton_internal.has_last_chance(g baton.consumer_groups, consumer_id text)
@@ -31,7 +31,7 @@ begin
                       and p.lease_token is not null and p.lost > 0 and p.attempt >= g.max_attempts);
 end
 $$;
-comment on function baton_internal.has_last_chance(baton.consumer_groups, text) is 'whether a consumer tries a suspect for the last time';
+comment on function baton_internal.has_last_chance(baton.consumer_groups, text) is 'true when a consumer tries a suspect for the last time';
 
 -- Parked suspects that can go now, in delivery order: of a key those with nothing but such before them, and none after one that goes alone.
 create function baton_internal.next_suspects(g baton.consumer_groups, moment timestamptz, batch int)
@@ -158,4 +158,4 @@ begin
     perform baton_internal.bury(outbox, g, poison);
 end
 $$;
-comment on function baton_internal.end_leases(baton.outboxes, baton.consumer_groups, bigint, timestamptz) is 'frees what consumers hold beyond their time';
+comment on function baton_internal.end_leases(baton.outboxes, baton.consumer_groups, bigint, timestamptz) is 'ends leases whose time is over';

@@ -7,7 +7,7 @@ create function baton_internal.depend_on_extension(relation regclass)
 returns void
 language c volatile strict
 as 'MODULE_PATHNAME', 'baton_depend_on_extension';
-comment on function baton_internal.depend_on_extension(regclass) is 'lets a relation go with the extension';
+comment on function baton_internal.depend_on_extension(regclass) is 'makes DROP EXTENSION drop a relation';
 
 -- Let a relation depend on the extension, once; nothing where it is not there (yet).
 create function baton_internal.tie_relation(relation oid)
@@ -22,7 +22,7 @@ begin
     end if;
 end
 $$;
-comment on function baton_internal.tie_relation(oid) is 'lets a relation that exists go with the extension';
+comment on function baton_internal.tie_relation(oid) is 'makes DROP EXTENSION drop a relation that exists';
 
 -- Tie what a new row of the catalog tells of.
 create function baton_internal.tie_noted()
@@ -47,7 +47,7 @@ begin
     return null;
 end
 $$;
-comment on function baton_internal.tie_noted() is 'lets what a catalog row names go with the extension';
+comment on function baton_internal.tie_noted() is 'makes DROP EXTENSION drop the relation that a catalog row names';
 
 create trigger tie after insert on baton.outboxes for each row execute function baton_internal.tie_noted();
 create trigger tie after insert or update on baton_internal.outbox_archives for each row execute function baton_internal.tie_noted();

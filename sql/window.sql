@@ -17,7 +17,7 @@ begin
               from (select pg_snapshot_xip(sight) union select own) running (x));
 end
 $$;
-comment on function baton_internal.current_sight() is 'the current snapshot with the own transaction counted as running';
+comment on function baton_internal.current_sight() is 'the current snapshot, in which the own transaction counts as running';
 
 -- The stretches of transaction ids from `seen` to `sight` in which none was running: each lies between two xids, both exclusive.
 create function baton_internal.ended_xids(seen pg_snapshot, sight pg_snapshot, out after_xid xid8, out before_xid xid8)
@@ -59,7 +59,7 @@ begin
     has_late := coalesce(has_late, false);
 end
 $$;
-comment on function baton_internal.find_news(baton.outboxes, pg_snapshot, pg_snapshot, xid8[], bigint) is 'whether there are fresh and late events';
+comment on function baton_internal.find_news(baton.outboxes, pg_snapshot, pg_snapshot, xid8[], bigint) is 'true when there are fresh events, true when there are late events';
 
 -- The lower bound of fresh ids: of transactions that began after `seen`. Those from fresh_xid on are above fresh_id, and the few between are
 -- looked up one by one; nothing at all that is not seen is below `low`.
@@ -83,7 +83,7 @@ begin
 end
 $$;
 comment on function baton_internal.first_fresh_id(baton.outboxes, pg_snapshot, pg_snapshot, bigint, xid8, bigint)
-    is 'lower bound of the ids of transactions that began after a snapshot, by a floor';
+    is 'lower bound for ids of transactions that began after a snapshot, from a floor';
 
 -- The lowest id of a transaction that began after `seen`, searched along the index: reads all that there is to be dispatched.
 create function baton_internal.search_fresh_id(outbox baton.outboxes, seen pg_snapshot, sight pg_snapshot, low bigint, high bigint)
@@ -101,7 +101,7 @@ begin
 end
 $$;
 comment on function baton_internal.search_fresh_id(baton.outboxes, pg_snapshot, pg_snapshot, bigint, bigint)
-    is 'lowest id of transactions that began after a snapshot, without a floor';
+    is 'lowest id of transactions that began after a snapshot, found without a floor';
 
 -- Open a window after a position: everything committed by now that `seen` does not show. Null when there is nothing. Floors are of this history:
 -- in an era that is over they are not used.
@@ -246,7 +246,7 @@ create function baton_internal.lane_expression()
 returns text
 language sql immutable
 as $$ select '(coalesce(hashtextextended(coalesce(e.partition_key, e.aggregate_id), 0), e.id) & 63)::int' $$;
-comment on function baton_internal.lane_expression() is 'how a row of an outbox gets its lane';
+comment on function baton_internal.lane_expression() is 'expression for the lane of a row of an outbox';
 
 -- The statement that reads the next events of a window: late ones below first_id, then everything from there on.
 create function baton_internal.window_query(outbox baton.outboxes, g baton.consumer_groups, w baton_internal.windows, after_id bigint, upto_id bigint,
