@@ -7,12 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "brokers/kafka/client.hpp"
 #include "brokers/received.hpp"
 
 namespace baton::brokers {
-
-// Properties of librdkafka, "bootstrap.servers" among them.
-using KafkaProperties = std::map<std::string, std::string>;
 
 void create_topic(const KafkaProperties& properties, const std::string& topic, int partitions,
                   const std::map<std::string, std::string>& settings = {});
