@@ -1,14 +1,17 @@
 #pragma once
-// Query trees: the server's parser, tree walkers and deparser.
+// Query trees: the server's parser, tree walkers, deparser, and what its planner asks.
 
 #include "pg/guard.hpp"
 
 extern "C" {
 #include "catalog/pg_collation.h"
+#include "catalog/pg_constraint.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
+#include "nodes/supportnodes.h"
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
 #include "optimizer/tlist.h"
 #include "parser/analyze.h"
 #include "parser/parse_agg.h"

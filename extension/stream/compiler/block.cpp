@@ -22,11 +22,72 @@ void dissolve_join_aliases(Query* query) {
     });
 }
 
-// Whether the block names columns that only a table's primary key decides: GROUP BY that key lets it. Its
-// rows will come from a subquery, which has no key.
-void refuse_dependent_columns(const Query& query) {
-    if (query.constraintDeps != NIL)
-        throw NotDifferential("GROUP BY a primary key, and columns that are not grouped by");
+// Add an expression to GROUP BY.
+void group_by(Query* query, Expr* expression) {
+    const bool has_equality = pg::call([&] {
+        TargetEntry* target = tlist_member(expression, query->targetList);
+        if (target == nullptr) {
+            target =
+                makeTargetEntry(static_cast<Expr*>(copyObjectImpl(expression)),
+                                static_cast<AttrNumber>(list_length(query->targetList) + 1), nullptr, true);
+            query->targetList = lappend(query->targetList, target);
+        }
+        auto* const clause = makeNode(SortGroupClause);
+        clause->tleSortGroupRef = assignSortGroupRef(target, query->targetList);
+        get_sort_group_operators(exprType(reinterpret_cast<Node*>(expression)), false, false, false,
+                                 &clause->sortop, &clause->eqop, nullptr, &clause->hashable);
+        query->groupClause = lappend(query->groupClause, clause);
+        return static_cast<bool>(OidIsValid(clause->eqop));
+    });
+    if (!has_equality)
+        throw NotDifferential("values cannot be grouped, because their type knows no equality");
+}
+
+// Whether a block groups by the whole primary key of an item of FROM.
+bool groups_by_key_of(const Query& query, int range, const std::vector<Node*>& grouped) {
+    const RangeTblEntry* const entry = rt_fetch(range, query.rtable);
+    if (entry->rtekind != RTE_RELATION) return false;
+    Oid constraint = InvalidOid;
+    const Bitmapset* const key =
+        pg::call([&] { return get_primary_key_attnos(entry->relid, false, &constraint); });
+    if (key == nullptr) return false;
+    for (int member = bms_next_member(key, -1); member >= 0; member = bms_next_member(key, member)) {
+        const int attribute = member + FirstLowInvalidHeapAttributeNumber;
+        if (std::none_of(grouped.begin(), grouped.end(), [&](const Node* expression) {
+                const auto* const var = reinterpret_cast<const Var*>(expression);
+                return IsA(expression, Var) && static_cast<int>(var->varno) == range &&
+                       var->varattno == attribute;
+            }))
+            return false;
+    }
+    return true;
+}
+
+// GROUP BY a primary key lets a block name the table's other columns. Its rows will come from a subquery,
+// which has no key: so those columns are grouped by, too, which changes nothing.
+void group_by_what_a_key_decides(Query* query) {
+    if (query->constraintDeps == NIL) return;
+    if (query->groupingSets != NIL)
+        throw NotDifferential("GROUPING SETS over a primary key, and columns that are not grouped by");
+    std::vector<Node*> grouped;
+    for (auto* const clause : pg::elements<SortGroupClause>(query->groupClause))
+        grouped.push_back(pg::call([&] { return get_sortgroupclause_expr(clause, query->targetList); }));
+    List* const named = pg::call([&] {
+        constexpr int flags = PVC_INCLUDE_AGGREGATES | PVC_RECURSE_WINDOWFUNCS;
+        return list_concat(pull_var_clause(reinterpret_cast<Node*>(query->targetList), flags),
+                           pull_var_clause(query->havingQual, flags));
+    });
+    for (auto* const expression : pg::elements<Node>(named)) {
+        if (!IsA(expression, Var)) continue;
+        const auto is_this = [&](const Node* other) {
+            return pg::call([&] { return static_cast<bool>(equal(expression, other)); });
+        };
+        if (std::any_of(grouped.begin(), grouped.end(), is_this)) continue;
+        if (!groups_by_key_of(*query, static_cast<int>(reinterpret_cast<Var*>(expression)->varno), grouped))
+            continue;
+        group_by(query, reinterpret_cast<Expr*>(expression));
+        grouped.push_back(expression);
+    }
 }
 
 bool is_projection(const Query& query) {
@@ -47,20 +108,10 @@ const Operator& input_with_values(Compiler& compiler, Query* query, const Operat
     if (query->groupClause == NIL || query->groupingSets != NIL)
         throw NotDifferential("a subquery as a value beside aggregates or DISTINCT without GROUP BY");
     for (std::size_t i = columns; i < op->columns.size(); ++i) {
-        pg::call([&] {
-            const Column& column = op->columns[i];
-            auto* const value =
-                makeVar(op->origins[i].range, 1, column.type, column.typmod, column.collation, 0);
-            auto* const target =
-                makeTargetEntry(reinterpret_cast<Expr*>(value),
-                                static_cast<AttrNumber>(list_length(query->targetList) + 1), nullptr, true);
-            query->targetList = lappend(query->targetList, target);
-            auto* const clause = makeNode(SortGroupClause);
-            clause->tleSortGroupRef = assignSortGroupRef(target, query->targetList);
-            get_sort_group_operators(column.type, false, true, false, &clause->sortop, &clause->eqop, nullptr,
-                                     &clause->hashable);
-            query->groupClause = lappend(query->groupClause, clause);
-        });
+        const Column& column = op->columns[i];
+        group_by(query, reinterpret_cast<Expr*>(pg::call([&] {
+                     return makeVar(op->origins[i].range, 1, column.type, column.typmod, column.collation, 0);
+                 })));
     }
     return *op;
 }
@@ -78,7 +129,7 @@ const Operator& Compiler::block(Query* given, const Target* target) {
         op = &set_operation(*this, query, target);
     } else {
         dissolve_join_aliases(query);
-        refuse_dependent_columns(*query);
+        group_by_what_a_key_decides(query);
         List* const conditions =
             pg::call([&] { return make_ands_implicit(reinterpret_cast<Expr*>(query->jointree->quals)); });
         const Operator& core = input_with_values(*this, query, from_clause(*this, query, conditions));

@@ -45,8 +45,8 @@ class QualifiedNames {
     int level_;
 };
 
-// ORDER BY v and DISTINCT ON (v) mean the column v of the result before one of the input. So the deparser must
-// write the prefix of every column there, which it leaves out where only one range is in reach, and for
+// ORDER BY v and DISTINCT ON (v) mean the column v of the result before one of the input. So the deparser
+// must write the prefix of every column there, which it leaves out where only one range is in reach, and for
 // columns that JOIN .. USING merges.
 bool make_columns_plain(Node* node, void* context) {
     if (node == nullptr) return false;
@@ -54,8 +54,8 @@ bool make_columns_plain(Node* node, void* context) {
     auto* const query = reinterpret_cast<Query*>(node);
     pg::walk_query(query, make_columns_plain, context, 0);
     if (query->sortClause == NIL || query->setOperations != nullptr) return false;
-    query->targetList = reinterpret_cast<List*>(
-        flatten_join_alias_vars(query, reinterpret_cast<Node*>(query->targetList)));
+    query->targetList =
+        reinterpret_cast<List*>(flatten_join_alias_vars(query, reinterpret_cast<Node*>(query->targetList)));
     auto* const nobody = makeNode(RangeTblEntry);
     nobody->rtekind = RTE_RESULT;
     nobody->eref = makeAlias("nobody", NIL);

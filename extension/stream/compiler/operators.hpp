@@ -131,6 +131,19 @@ const Operator& set_operation(Compiler& compiler, Query* query, const Target* ta
 
 // ---- parts that several operators share ----
 
+// An operator under an alias.
+struct Side {
+    const Operator* op;
+    const char* alias;
+};
+
+// The rows of a side before the change that have a partner in the other side's change; numbered by baton_row.
+std::string affected_rows(Compiler& compiler, const Operator& owner, const Side& side, const Side& partner,
+                          const std::string& condition);
+// The same with partners_now and partners_before.
+std::string partner_counts(Compiler& compiler, const Operator& owner, const Side& side, const Side& partner,
+                           const std::string& condition);
+
 // The rows of `source` whose values are among the touched ones: `select` FROM .. WHERE. The values are bound
 // to the alias, which is the first of the scope; the touched ones are the second, k.
 struct Alias;

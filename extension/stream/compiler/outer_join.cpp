@@ -6,7 +6,7 @@
 //     change(A) where now(B) has no partner
 //   + before(A) weighed by [no partner now] - [no partner before],
 // and the second part needs only rows that have a partner in change(B): for all others nothing has changed.
-// How many partners a row had is how many it has now minus what they weigh in change(B).
+// (See partner_counts.cpp.)
 // The first lines of both parts together are change(A) left join now(B).
 
 #include "stream/compiler/text.hpp"
@@ -15,23 +15,13 @@ namespace baton::stream {
 
 namespace {
 
-struct Side {
-    const Operator* op;
-    const char* alias;
-};
-
 // How the padded rows of one side changed because the other side did.
-std::string padding_by_partners(Compiler& compiler, const Side& side, const Side& partner,
-                                const std::string& columns, const std::string& condition) {
+std::string padding(Compiler& compiler, const Operator& owner, const Side& side, const Side& partner,
+                    const std::string& columns, const std::string& condition) {
     const std::string alias = side.alias;
-    const std::string other = partner.alias;
-    return "select " + columns + ", " + alias +
-           ".baton_weight * ((p.now = 0)::int - (p.now - p.change = 0)::int) as baton_weight from " +
-           compiler.before(*side.op) + " " + alias + " cross join lateral (select (select count(*) from " +
-           partner.op->now + " " + other + " where " + condition + ") as now, (select sum(" + other +
-           ".baton_weight) from " + partner.op->change + " " + other + " where " + condition +
-           ") as change) p where exists (select from " + partner.op->change + " " + other + " where " +
-           condition + ")";
+    return "select " + columns + ", " + alias + ".baton_weight * ((" + alias + ".partners_now = 0)::int - (" +
+           alias + ".partners_before = 0)::int) as baton_weight from " +
+           partner_counts(compiler, owner, side, partner, condition) + " " + alias;
 }
 
 }  // namespace
@@ -59,13 +49,12 @@ const Operator& outer_join(Compiler& compiler, JoinType type, const Operator& le
     if (!left.is_constant()) {
         terms.push_back("select " + columns + ", a.baton_weight from " + left.change + " a left join " +
                         right.now + " b on " + on);
-        if (is_full)
-            terms.push_back(padding_by_partners(compiler, {&right, "b"}, {&left, "a"}, right_padded, on));
+        if (is_full) terms.push_back(padding(compiler, op, {&right, "b"}, {&left, "a"}, right_padded, on));
     }
     if (!right.is_constant()) {
         terms.push_back("select " + columns + ", a.baton_weight * b.baton_weight as baton_weight from " +
                         compiler.before(left) + " a join " + right.change + " b on " + on);
-        terms.push_back(padding_by_partners(compiler, {&left, "a"}, {&right, "b"}, left_padded, on));
+        terms.push_back(padding(compiler, op, {&left, "a"}, {&right, "b"}, left_padded, on));
         if (is_full)
             terms.push_back("select " + right_padded + ", b.baton_weight from " + right.change +
                             " b where not exists (select from " + left.now + " a where " + on + ")");

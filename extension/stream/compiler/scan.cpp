@@ -1,6 +1,9 @@
 // A table. Its present rows are the table's; its change stands in its change buffer, which every statement
 // that changes the table fills in its own transaction. Of the buffer, this statement's snapshot shows what is
 // committed, and the frontier of the last refresh says which of that was there then: the rest is the change.
+//
+// A row that changed a hundred times since then came and went a hundred times. The change is netted, so that
+// it has no more rows than the table had and has: joins would multiply the others.
 
 #include "stream/compiler/text.hpp"
 
@@ -9,8 +12,7 @@ namespace baton::stream {
 namespace {
 
 constexpr std::string_view unseen =
-    "xid >= pg_snapshot_xmin(:frontier) and not pg_visible_in_snapshot(xid, :frontier) and "
-    "(:frontier_xid is null or xid <> :frontier_xid or step > :frontier_step)";
+    "baton_internal.is_unseen(xid, step, :frontier, :frontier_xid, :frontier_step)";
 
 Column table_column(Oid relation, const Origin& origin) {
     Column column{"v" + std::to_string(origin.range) + "_" + std::to_string(origin.attribute), InvalidOid, -1,
@@ -50,10 +52,10 @@ const Operator& scan(Compiler& compiler, const RangeTblEntry& entry, int range,
     }
     compiler.script().add_view(
         op.now, "select " + join(now, ", ") + " from " + (entry.inh ? "" : "only ") + table + " t");
-    compiler.script().add_table(op.change,
-                                "select " + join(change, ", ") +
-                                    ", weight::bigint as baton_weight from baton_internal.changes_" +
-                                    std::to_string(entry.relid) + " where " + std::string(unseen));
+    compiler.script().add_table(
+        op.change, netted(op.columns, "select " + join(change, ", ") +
+                                          ", weight::bigint as baton_weight from baton_internal.changes_" +
+                                          std::to_string(entry.relid) + " where " + std::string(unseen)));
     return op;
 }
 

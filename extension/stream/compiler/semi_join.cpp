@@ -24,13 +24,10 @@ const Operator& semi_join(Compiler& compiler, const Operator& left, const Operat
     if (!left.is_constant())
         terms.push_back("select " + columns + ", a.baton_weight from " + left.change + " a where " + holds);
     if (!right.is_constant()) {
-        const char* const test = negated ? " = 0" : " > 0";
-        terms.push_back("select " + columns + ", a.baton_weight * ((p.now" + test +
-                        ")::int - (p.now - p.change" + test + ")::int) as baton_weight from " +
-                        compiler.before(left) + " a cross join lateral (select (select count(*) from " +
-                        right.now + " b where " + condition + ") as now, (select sum(b.baton_weight) from " +
-                        right.change + " b where " + condition + ") as change) p where exists (select from " +
-                        right.change + " b where " + condition + ")");
+        const std::string test = negated ? " = 0" : " > 0";
+        terms.push_back("select " + columns + ", a.baton_weight * ((a.partners_now" + test +
+                        ")::int - (a.partners_before" + test + ")::int) as baton_weight from " +
+                        partner_counts(compiler, op, {&left, "a"}, {&right, "b"}, condition) + " a");
     }
     if (terms.empty())
         op.change.clear();

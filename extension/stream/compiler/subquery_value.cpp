@@ -83,14 +83,16 @@ const Operator& with_value(Compiler& compiler, const Operator& left, const Repla
             spread(right.columns, "select " + partners + ", 1::bigint as baton_weight from " + right.now +
                                       " b where " + condition + " union all select " + partners +
                                       ", -b.baton_weight from " + right.change + " b where " + condition);
-        terms.push_back("select " + columns + ", w.value as " + name +
-                        ", a.baton_weight * w.sign as baton_weight from " + compiler.before(left) +
-                        " a cross join lateral (select " + now + " as now, " +
-                        value_text(sublink, left, partner, "(" + before + ") b") +
-                        " as before) v cross join lateral (values (v.now, 1), (v.before, -1)) w (value, "
-                        "sign) where exists (select from " +
-                        right.change + " b where " + condition +
-                        ") and baton_internal.image(v.now) is distinct from baton_internal.image(v.before)");
+        const std::string affected = affected_rows(compiler, op, {&left, "a"}, {&right, "b"}, condition);
+        const std::string both = Compiler::name("values", op);
+        compiler.script().add_table(both, "select " + columns + ", a.baton_weight, " + now + " as now, " +
+                                              value_text(sublink, left, partner, "(" + before + ") b") +
+                                              " as before from " + affected + " a");
+        const std::string differ =
+            " from " + both +
+            " a where baton_internal.image(a.now) is distinct from baton_internal.image(a.before)";
+        terms.push_back("select " + columns + ", a.now as " + name + ", a.baton_weight" + differ);
+        terms.push_back("select " + columns + ", a.before as " + name + ", -a.baton_weight" + differ);
     }
     if (terms.empty())
         op.change.clear();

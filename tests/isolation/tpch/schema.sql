@@ -1,0 +1,9 @@
+-- The tables of TPC-H, without its constraints between tables: rows come and go in any order.
+create table region (r_regionkey int primary key, r_name text not null);
+create table nation (n_nationkey int primary key, n_name text not null, n_regionkey int not null);
+create table supplier (s_suppkey int primary key, s_name text not null, s_address text not null, s_nationkey int not null, s_phone text not null, s_acctbal numeric(15,2) not null, s_comment text not null);
+create table customer (c_custkey int primary key, c_name text not null, c_address text not null, c_nationkey int not null, c_phone text not null, c_acctbal numeric(15,2) not null, c_mktsegment text not null, c_comment text not null);
+create table part (p_partkey int primary key, p_name text not null, p_mfgr text not null, p_brand text not null, p_type text not null, p_size int not null, p_container text not null, p_retailprice numeric(15,2) not null);
+create table partsupp (ps_partkey int not null, ps_suppkey int not null, ps_availqty int not null, ps_supplycost numeric(15,2) not null, primary key (ps_partkey, ps_suppkey));
+create table orders (o_orderkey int primary key, o_custkey int not null, o_orderstatus text not null, o_totalprice numeric(15,2) not null, o_orderdate date not null, o_orderpriority text not null, o_shippriority int not null, o_comment text not null);
+create table lineitem (l_orderkey int not null, l_linenumber int not null, l_partkey int not null, l_suppkey int not null, l_quantity numeric(15,2) not null, l_extendedprice numeric(15,2) not null, l_discount numeric(15,2) not null, l_tax numeric(15,2) not null, l_returnflag text not null, l_linestatus text not null, l_shipdate date not null, l_commitdate date not null, l_receiptdate date not null, l_shipinstruct text not null, l_shipmode text not null, primary key (l_orderkey, l_linenumber));
