@@ -51,13 +51,13 @@ $$;
 comment on function baton_internal.check_table_adoptable(regclass) is 'raises unless the caller may adopt a table and baton can work it';
 
 -- Refuse a caller who may not change how an adopted table is worked.
-create function baton_internal.check_inbox_change(it baton.inboxes)
+create function baton_internal.check_inbox_change(box baton.inboxes)
 returns void
 language plpgsql stable
 as $$
 begin
-    if it.layout <> 'managed' then
-        perform baton_internal.check_table_owner(it.relation, 'change the inbox on it');
+    if box.layout <> 'managed' then
+        perform baton_internal.check_table_owner(box.relation, 'change the inbox on it');
     end if;
 end
 $$;
@@ -91,13 +91,13 @@ $$;
 comment on function baton_internal.check_table_grants(regclass, text[]) is 'raises insufficient_privilege where the caller lacks a privilege on an adopted table, or may see only some of the rows';
 
 -- The same for an inbox; baton's own tables are worked by role alone.
-create function baton_internal.check_inbox_grants(it baton.inboxes, needed text[])
+create function baton_internal.check_inbox_grants(box baton.inboxes, needed text[])
 returns void
 language plpgsql stable
 as $$
 begin
-    if it.layout <> 'managed' then
-        perform baton_internal.check_table_grants(it.relation, needed);
+    if box.layout <> 'managed' then
+        perform baton_internal.check_table_grants(box.relation, needed);
     end if;
 end
 $$;

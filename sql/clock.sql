@@ -49,17 +49,17 @@ $$;
 comment on function baton_internal.set_groups_back(interval, timestamptz) is 'sets leases of groups back with the clock';
 
 -- Set back what workers of an inbox hold, and when failed messages are due. What somebody works on just now is left alone.
-create function baton_internal.set_inbox_back(it baton.inboxes, step interval, horizon timestamptz)
+create function baton_internal.set_inbox_back(box baton.inboxes, step interval, horizon timestamptz)
 returns void
 language plpgsql
 as $$
 begin
-    update baton_internal.inbox_sequences s set leased_until = s.leased_until - step where s.inbox = it.id and s.leased_until > horizon;
-    if it.layout <> 'managed' then
+    update baton_internal.inbox_sequences s set leased_until = s.leased_until - step where s.inbox = box.id and s.leased_until > horizon;
+    if box.layout <> 'managed' then
         update baton_internal.inbox_work w
            set leased_until = case when w.leased_until > horizon then w.leased_until - step else w.leased_until end,
                available_at = case when w.available_at > horizon then w.available_at - step else w.available_at end
-         where w.inbox = it.id and (w.leased_until > horizon or w.available_at > horizon);
+         where w.inbox = box.id and (w.leased_until > horizon or w.available_at > horizon);
         return;
     end if;
     execute format($sql$
@@ -68,7 +68,7 @@ begin
                available_at = case when t.retry_count > 0 and t.available_at > $2 and t.available_at < 'infinity' then t.available_at - $1 else t.available_at end
          where t.ctid = any (array(select o.ctid from %1$s o where o.processed_at is null
                                       and (o.leased_until > $2 or o.retry_count > 0 and o.available_at > $2 and o.available_at < 'infinity')
-                                      for no key update skip locked))$sql$, it.relation) using step, horizon;
+                                      for no key update skip locked))$sql$, box.relation) using step, horizon;
 end
 $$;
 comment on function baton_internal.set_inbox_back(baton.inboxes, interval, timestamptz) is 'sets leases of an inbox back with the clock';
@@ -81,7 +81,7 @@ as $$
 declare
     step constant interval := baton_internal.clock_step();
     horizon constant timestamptz := clock_timestamp() + interval '1 minute';
-    it baton.inboxes;
+    box baton.inboxes;
 begin
     insert into baton_internal.clock_marks (seen_at) values (clock_timestamp()) on conflict (one) do update set seen_at = excluded.seen_at;
     if step is null then
@@ -90,11 +90,11 @@ begin
     perform baton_internal.alert('clock_set_back', current_database()::text, jsonb_build_object('seconds', round(extract(epoch from step))));
     perform baton_internal.set_groups_back(step, horizon);
     update baton_internal.adopted_owners o set owned_until = o.owned_until - step where o.owned_until > horizon;
-    for it in select i.* from baton.inboxes i order by i.id loop
+    for box in select i.* from baton.inboxes i order by i.id loop
         begin
-            perform baton_internal.set_inbox_back(it, step, horizon);
+            perform baton_internal.set_inbox_back(box, step, horizon);
         exception when others then
-            raise warning 'leases of inbox %.% were not set back with the clock: %', it.schema_name, it.name, sqlerrm using errcode = sqlstate;
+            raise warning 'leases of inbox %.% were not set back with the clock: %', box.schema_name, box.name, sqlerrm using errcode = sqlstate;
         end;
     end loop;
 end

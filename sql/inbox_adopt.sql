@@ -39,15 +39,15 @@ comment on function baton_internal.detect_inbox_layout(regclass) is 'omni_box, p
 
 -- Return the unique key by which the table refuses a second message of an id: null if a partitioned table can only
 -- do so within a partition, an error if nothing does.
-create function baton_internal.inbox_conflict_columns(it baton.inboxes)
+create function baton_internal.inbox_conflict_columns(box baton.inboxes)
 returns name[]
 language plpgsql stable
 as $$
 declare
-    id_key name[] := array[it.id_column];
-    group_key name[] := array_remove(array[it.id_column, it.group_column], null);
+    id_key name[] := array[box.id_column];
+    group_key name[] := array_remove(array[box.id_column, box.group_column], null);
     partition_key name[] := array(select a.attname from pg_partitioned_table p join pg_attribute a on a.attrelid = p.partrelid
-                                   and a.attnum = any (p.partattrs::int2[]) where p.partrelid = it.relation);
+                                   and a.attnum = any (p.partattrs::int2[]) where p.partrelid = box.relation);
     keys record;
     widened boolean := false;
 begin
@@ -55,7 +55,7 @@ begin
         select array_agg(a.attname order by k.place) as columns
           from pg_index x cross join lateral unnest(x.indkey::int2[]) with ordinality k (attnum, place)
           left join pg_attribute a on a.attrelid = x.indrelid and a.attnum = k.attnum
-         where x.indrelid = it.relation and x.indisunique and x.indisvalid and x.indpred is null and x.indimmediate and k.place <= x.indnkeyatts
+         where x.indrelid = box.relation and x.indisunique and x.indisvalid and x.indpred is null and x.indimmediate and k.place <= x.indnkeyatts
          group by x.indexrelid having bool_and(k.attnum > 0) order by count(*)
     loop
         if keys.columns @> id_key and keys.columns <@ group_key then
@@ -64,9 +64,9 @@ begin
         widened := widened or (keys.columns @> id_key and keys.columns <@ (group_key || partition_key));
     end loop;
     if not widened then
-        raise exception 'column "%" of table % is not unique', it.id_column, it.relation
+        raise exception 'column "%" of table % is not unique', box.id_column, box.relation
             using errcode = 'invalid_table_definition',
-                  hint = format('a redelivery is recognised by it: create unique index on %s (%s)', it.relation,
+                  hint = format('a redelivery is recognised by it: create unique index on %s (%s)', box.relation,
                                 (select string_agg(quote_ident(c), ', ') from unnest(group_key) c));
     end if;
     return null;
@@ -85,7 +85,7 @@ $$;
 comment on function baton_internal.optional_inbox_column(regclass, text, text[]) is 'the column if it exists and its type fits, else null';
 
 -- Fill in the mapping of a table with columns for processed_at and retry_count; the names given win over the usual ones.
-create function baton_internal.map_inbox_columns(it baton.inboxes)
+create function baton_internal.map_inbox_columns(box baton.inboxes)
 returns baton.inboxes
 language plpgsql stable
 as $$
@@ -93,52 +93,52 @@ declare
     texts text[] := '{text,character varying}';
     times text[] := '{timestamp with time zone,timestamp without time zone}';
 begin
-    it.id_column := baton_internal.check_inbox_column(it, coalesce(it.id_column, 'event_id'), 'id', texts || '{uuid,bigint,integer}'::text[]);
-    it.processed_at_column := baton_internal.check_inbox_column(it, coalesce(it.processed_at_column, 'processed_at'), 'time of processing', times);
-    it.retry_count_column := baton_internal.check_inbox_column(it, coalesce(it.retry_count_column, 'retry_count'), 'number of retries', '{smallint,integer,bigint}');
-    it.error_column := baton_internal.check_inbox_column(it, coalesce(it.error_column, 'error'), 'error', texts);
-    it.received_at_column := baton_internal.check_inbox_column(it, coalesce(it.received_at_column, 'received_at'), 'time of receipt', times);
-    it.event_type_column := baton_internal.check_inbox_column(it, coalesce(it.event_type_column, 'event_type'), 'event type', texts);
-    it.source_column := baton_internal.optional_inbox_column(it.relation, 'source', texts);
-    it.aggregate_id_column := baton_internal.optional_inbox_column(it.relation, 'aggregate_id', texts || '{uuid,bigint,integer}'::text[]);
-    it.payload_column := baton_internal.optional_inbox_column(it.relation, 'payload', '{jsonb,json}');
-    it.headers_column := baton_internal.optional_inbox_column(it.relation, 'headers', '{jsonb,json}');
-    it.trace_id_column := baton_internal.optional_inbox_column(it.relation, 'trace_id', texts);
-    it.sequence_column := baton_internal.optional_inbox_column(it.relation, 'sequence_num', '{bigint,integer,smallint}');
-    it.priority_column := baton_internal.optional_inbox_column(it.relation, 'priority', '{smallint,integer,bigint}');
-    return it;
+    box.id_column := baton_internal.check_inbox_column(box, coalesce(box.id_column, 'event_id'), 'id', texts || '{uuid,bigint,integer}'::text[]);
+    box.processed_at_column := baton_internal.check_inbox_column(box, coalesce(box.processed_at_column, 'processed_at'), 'time of processing', times);
+    box.retry_count_column := baton_internal.check_inbox_column(box, coalesce(box.retry_count_column, 'retry_count'), 'number of retries', '{smallint,integer,bigint}');
+    box.error_column := baton_internal.check_inbox_column(box, coalesce(box.error_column, 'error'), 'error', texts);
+    box.received_at_column := baton_internal.check_inbox_column(box, coalesce(box.received_at_column, 'received_at'), 'time of receipt', times);
+    box.event_type_column := baton_internal.check_inbox_column(box, coalesce(box.event_type_column, 'event_type'), 'event type', texts);
+    box.source_column := baton_internal.optional_inbox_column(box.relation, 'source', texts);
+    box.aggregate_id_column := baton_internal.optional_inbox_column(box.relation, 'aggregate_id', texts || '{uuid,bigint,integer}'::text[]);
+    box.payload_column := baton_internal.optional_inbox_column(box.relation, 'payload', '{jsonb,json}');
+    box.headers_column := baton_internal.optional_inbox_column(box.relation, 'headers', '{jsonb,json}');
+    box.trace_id_column := baton_internal.optional_inbox_column(box.relation, 'trace_id', texts);
+    box.sequence_column := baton_internal.optional_inbox_column(box.relation, 'sequence_num', '{bigint,integer,smallint}');
+    box.priority_column := baton_internal.optional_inbox_column(box.relation, 'priority', '{smallint,integer,bigint}');
+    return box;
 end
 $$;
 comment on function baton_internal.map_inbox_columns(baton.inboxes) is 'checks and completes the column mapping of an adopted table';
 
 -- Fill in the mapping of a known layout.
-create function baton_internal.preset_inbox_columns(it baton.inboxes)
+create function baton_internal.preset_inbox_columns(box baton.inboxes)
 returns baton.inboxes
 language plpgsql stable
 as $$
 begin
-    if it.group_value is null then
-        raise exception 'table % holds the messages of several consumer groups', it.relation
+    if box.group_value is null then
+        raise exception 'table % holds the messages of several consumer groups', box.relation
             using errcode = 'invalid_parameter_value',
                   hint = 'adopt it once per group: select baton.adopt_inbox(..., consumer_group => ''billing'')';
     end if;
-    it.group_column := 'consumer_group';
-    if it.layout = 'processed_events' then
-        it.id_column := 'event_id';
-        it.processed_at_column := 'processed_at';
-        return it;
+    box.group_column := 'consumer_group';
+    if box.layout = 'processed_events' then
+        box.id_column := 'event_id';
+        box.processed_at_column := 'processed_at';
+        return box;
     end if;
-    it.id_column := 'message_id';
-    it.processed_at_column := 'completed_at';
-    it.retry_count_column := 'attempts_made';
-    it.error_column := 'last_error';
-    it.received_at_column := 'created_at';
-    it.event_type_column := 'event_type';
-    it.source_column := 'source';
-    it.payload_column := 'payload';
-    it.headers_column := baton_internal.optional_inbox_column(it.relation, 'headers', '{jsonb,json}');
-    it.trace_id_column := baton_internal.optional_inbox_column(it.relation, 'trace_id', '{text,character varying}');
-    return it;
+    box.id_column := 'message_id';
+    box.processed_at_column := 'completed_at';
+    box.retry_count_column := 'attempts_made';
+    box.error_column := 'last_error';
+    box.received_at_column := 'created_at';
+    box.event_type_column := 'event_type';
+    box.source_column := 'source';
+    box.payload_column := 'payload';
+    box.headers_column := baton_internal.optional_inbox_column(box.relation, 'headers', '{jsonb,json}');
+    box.trace_id_column := baton_internal.optional_inbox_column(box.relation, 'trace_id', '{text,character varying}');
+    return box;
 end
 $$;
 comment on function baton_internal.preset_inbox_columns(baton.inboxes) is 'column mapping of a known layout';
@@ -155,50 +155,50 @@ security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
     asked record := baton_internal.parse_table_name(adopt_inbox.name, '');
-    it baton.inboxes;
+    box baton.inboxes;
 begin
     perform baton_internal.check_inbox_policy(adopt_inbox.max_retries, adopt_inbox.retention_hours);
-    it.relation := baton_internal.find_user_table(coalesce(table_ref, adopt_inbox.name), path);
-    it.name := asked.table_name;
-    it.schema_name := coalesce(nullif(asked.schema_name, ''),
-                               (select n.nspname from pg_class c join pg_namespace n on n.oid = c.relnamespace where c.oid = it.relation));
-    it.group_value := consumer_group;
-    it.layout := case when num_nonnulls(id_column, processed_at_column, retry_count_column, error_column, received_at_column, event_type_column) = 0
-                      then baton_internal.detect_inbox_layout(it.relation) else 'mapped' end;
-    if to_regnamespace(quote_ident(it.schema_name)) is null then
-        raise exception 'schema "%" does not exist', it.schema_name using errcode = 'invalid_schema_name';
+    box.relation := baton_internal.find_user_table(coalesce(table_ref, adopt_inbox.name), path);
+    box.name := asked.table_name;
+    box.schema_name := coalesce(nullif(asked.schema_name, ''),
+                               (select n.nspname from pg_class c join pg_namespace n on n.oid = c.relnamespace where c.oid = box.relation));
+    box.group_value := consumer_group;
+    box.layout := case when num_nonnulls(id_column, processed_at_column, retry_count_column, error_column, received_at_column, event_type_column) = 0
+                      then baton_internal.detect_inbox_layout(box.relation) else 'mapped' end;
+    if to_regnamespace(quote_ident(box.schema_name)) is null then
+        raise exception 'schema "%" does not exist', box.schema_name using errcode = 'invalid_schema_name';
     end if;
-    perform baton_internal.check_schema_create(it.schema_name);
-    if exists (select 1 from baton.inboxes i where i.schema_name = it.schema_name and i.name = it.name) then
-        raise exception 'inbox "%" already exists', format('%I.%I', it.schema_name, it.name)
+    perform baton_internal.check_schema_create(box.schema_name);
+    if exists (select 1 from baton.inboxes i where i.schema_name = box.schema_name and i.name = box.name) then
+        raise exception 'inbox "%" already exists', format('%I.%I', box.schema_name, box.name)
             using errcode = 'duplicate_object', hint = 'drop it first; an adopted table is never dropped with it';
     end if;
-    if it.layout = 'mapped' then
-        it.id_column := adopt_inbox.id_column;
-        it.processed_at_column := adopt_inbox.processed_at_column;
-        it.retry_count_column := adopt_inbox.retry_count_column;
-        it.error_column := adopt_inbox.error_column;
-        it.received_at_column := adopt_inbox.received_at_column;
-        it.event_type_column := adopt_inbox.event_type_column;
-        it := baton_internal.map_inbox_columns(it);
-        it.group_column := case when consumer_group is not null
-                                then baton_internal.check_inbox_column(it, 'consumer_group', 'consumer group', '{text,character varying}') end;
+    if box.layout = 'mapped' then
+        box.id_column := adopt_inbox.id_column;
+        box.processed_at_column := adopt_inbox.processed_at_column;
+        box.retry_count_column := adopt_inbox.retry_count_column;
+        box.error_column := adopt_inbox.error_column;
+        box.received_at_column := adopt_inbox.received_at_column;
+        box.event_type_column := adopt_inbox.event_type_column;
+        box := baton_internal.map_inbox_columns(box);
+        box.group_column := case when consumer_group is not null
+                                then baton_internal.check_inbox_column(box, 'consumer_group', 'consumer group', '{text,character varying}') end;
     else
-        it := baton_internal.preset_inbox_columns(it);
+        box := baton_internal.preset_inbox_columns(box);
     end if;
-    it.conflict_columns := baton_internal.inbox_conflict_columns(it);
-    it.max_retries := adopt_inbox.max_retries;
-    it.schedule := baton_internal.parse_schedule(adopt_inbox.schedule);
-    it.retention_hours := adopt_inbox.retention_hours;
-    perform baton_internal.check_inbox_table_is_free(it);
-    return baton_internal.register_adopted_inbox(it);
+    box.conflict_columns := baton_internal.inbox_conflict_columns(box);
+    box.max_retries := adopt_inbox.max_retries;
+    box.schedule := baton_internal.parse_schedule(adopt_inbox.schedule);
+    box.retention_hours := adopt_inbox.retention_hours;
+    perform baton_internal.check_inbox_table_is_free(box);
+    return baton_internal.register_adopted_inbox(box);
 end
 $$;
 comment on function baton.adopt_inbox(text, text, text, text, text, text, text, text, int, text, text, int, name[]) is
     'lets baton work with an existing table, without changing it';
 
 -- Refuse a table, or a group of it, that is an inbox already.
-create function baton_internal.check_inbox_table_is_free(it baton.inboxes)
+create function baton_internal.check_inbox_table_is_free(box baton.inboxes)
 returns void
 language plpgsql stable
 as $$
@@ -206,11 +206,11 @@ declare
     holder text;
 begin
     select format('%I.%I', i.schema_name, i.name) into holder from baton.inboxes i
-     where i.relation = it.relation
-       and (i.group_value is null or it.group_value is null or i.group_value = it.group_value
-            or (it.layout = 'processed_events' and not it.group_column = any (coalesce(it.conflict_columns, '{}')))) limit 1;
+     where i.relation = box.relation
+       and (i.group_value is null or box.group_value is null or i.group_value = box.group_value
+            or (box.layout = 'processed_events' and not box.group_column = any (coalesce(box.conflict_columns, '{}')))) limit 1;
     if found then
-        raise exception 'table % is inbox "%" already', it.relation, holder
+        raise exception 'table % is inbox "%" already', box.relation, holder
             using errcode = 'duplicate_object', hint = 'a shared table is adopted once per consumer group, if its key tells groups apart';
     end if;
 end
@@ -223,7 +223,7 @@ returns text
 language plpgsql
 as $$
 declare
-    it baton.inboxes;
+    box baton.inboxes;
 begin
     insert into baton.inboxes (schema_name, name, relation, layout, id_column, processed_at_column, retry_count_column, error_column,
                                received_at_column, event_type_column, source_column, aggregate_id_column, payload_column, headers_column,
@@ -233,9 +233,9 @@ begin
             given.error_column, given.received_at_column, given.event_type_column, given.source_column, given.aggregate_id_column,
             given.payload_column, given.headers_column, given.trace_id_column, given.sequence_column, given.priority_column,
             given.group_column, given.group_value, given.conflict_columns, given.max_retries, given.schedule, given.retention_hours)
-    returning * into it;
-    perform baton_internal.make_inbox_views(it);
-    return format('%I.%I', it.schema_name, it.name);
+    returning * into box;
+    perform baton_internal.make_inbox_views(box);
+    return format('%I.%I', box.schema_name, box.name);
 end
 $$;
 comment on function baton_internal.register_adopted_inbox(baton.inboxes) is 'stores an adopted inbox and makes its views';

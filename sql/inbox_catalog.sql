@@ -129,30 +129,30 @@ returns baton.inboxes
 language plpgsql stable
 as $$
 declare
-    it baton.inboxes := baton_internal.find_inbox(inbox, path);
+    box baton.inboxes := baton_internal.find_inbox(inbox, path);
 begin
-    if it.id is null then
+    if box.id is null then
         raise exception 'inbox "%" does not exist', inbox
             using errcode = 'undefined_object', hint = 'see select * from baton.inbox_status(); make one with baton.create_inbox()';
-    elsif it.relation::text ~ '^[0-9]' then  -- a regclass whose table is gone shows as a number
+    elsif box.relation::text ~ '^[0-9]' then  -- a regclass whose table is gone shows as a number
         raise exception 'the table of inbox "%" is gone', inbox
             using errcode = 'undefined_table',
                   detail = 'it was dropped without baton',
-                  hint = format('clean up with select baton.drop_inbox(%L)', format('%I.%I', it.schema_name, it.name));
+                  hint = format('clean up with select baton.drop_inbox(%L)', format('%I.%I', box.schema_name, box.name));
     end if;
-    return it;
+    return box;
 end
 $$;
 comment on function baton_internal.need_inbox(text, name[]) is 'the inbox with a name; raises when the inbox or its table is missing';
 
 -- Refuse work that needs rows with a state on an inbox that only remembers ids.
-create function baton_internal.check_inbox_is_queue(it baton.inboxes)
+create function baton_internal.check_inbox_is_queue(box baton.inboxes)
 returns void
 language plpgsql immutable
 as $$
 begin
-    if it.layout = 'processed_events' then
-        raise exception 'inbox "%" keeps ids only, it is not a queue', it.name
+    if box.layout = 'processed_events' then
+        raise exception 'inbox "%" keeps ids only, it is not a queue', box.name
             using errcode = 'BT004', hint = 'call baton.receive() in the handler''s transaction and skip what it reports as duplicate';
     end if;
 end
@@ -201,24 +201,24 @@ $$;
 comment on function baton_internal.note_inbox_object(int, text, text, name, name) is 'notes an object that baton must drop with the inbox';
 
 -- Drop what was made for a part of an inbox; null drops every part. What the user dropped already is skipped.
-create function baton_internal.drop_inbox_objects(it baton.inboxes, only_part text default null, only_kind text default null)
+create function baton_internal.drop_inbox_objects(box baton.inboxes, only_part text default null, only_kind text default null)
 returns void
 language plpgsql
 set client_min_messages = warning
 as $$
 declare
     o baton_internal.inbox_objects;
-    table_exists boolean := it.relation::text !~ '^[0-9]';
+    table_exists boolean := box.relation::text !~ '^[0-9]';
 begin
     for o in
         select io.* from baton_internal.inbox_objects io
-         where io.inbox = it.id and (only_part is null or io.part = only_part)
+         where io.inbox = box.id and (only_part is null or io.part = only_part)
            and (only_kind is null or io.object_kind = only_kind)
          order by array_position('{view,trigger,function,index}'::text[], io.object_kind)
     loop
         if o.object_kind = 'trigger' then
             if table_exists then
-                execute format('drop trigger if exists %I on %s', o.object_name, it.relation);
+                execute format('drop trigger if exists %I on %s', o.object_name, box.relation);
             end if;
         elsif o.object_kind = 'function' then
             execute format('drop function if exists %I.%I()', o.schema_name, o.object_name);

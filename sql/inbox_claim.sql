@@ -2,32 +2,32 @@
 
 -- Whether a column of an inbox's table, where there is one, is of type jsonb. Another one is read as text, which baton turns into jsonb itself: a value
 -- that jsonb has no place for would otherwise make every claim fail.
-create function baton_internal.inbox_column_is_jsonb(it baton.inboxes, column_name name)
+create function baton_internal.inbox_column_is_jsonb(box baton.inboxes, column_name name)
 returns boolean
 language sql stable
 as $$
     select coalesce((select a.atttypid = 'pg_catalog.jsonb'::regtype from pg_catalog.pg_attribute a
-                      where a.attrelid = it.relation and a.attname = column_name), true)
+                      where a.attrelid = box.relation and a.attname = column_name), true)
 $$;
 comment on function baton_internal.inbox_column_is_jsonb(baton.inboxes, name) is 'true when a column is of type jsonb, or does not exist';
 
 -- Write what a claim returns, in the order of claim_inbox's columns.
-create function baton_internal.inbox_claim_columns(it baton.inboxes)
+create function baton_internal.inbox_claim_columns(box baton.inboxes)
 returns text
 language sql stable
 as $$
     select string_agg(case when c.column_name is null then 'null::' || c.kind
-                           when c.kind = 'jsonb' and not baton_internal.inbox_column_is_jsonb(it, c.column_name) then format('to_jsonb(t.%I::text)', c.column_name)
+                           when c.kind = 'jsonb' and not baton_internal.inbox_column_is_jsonb(box, c.column_name) then format('to_jsonb(t.%I::text)', c.column_name)
                            else format('t.%I::%s', c.column_name, c.kind) end, ', ' order by c.n)
-      from (values (1, case when it.tenancy then 'event_id' else it.id_column end, 'text'), (2, it.event_type_column, 'text'), (3, it.source_column, 'text'),
-                   (4, it.aggregate_id_column, 'text'), (5, it.payload_column, 'jsonb'), (6, it.headers_column, 'jsonb'),
-                   (7, it.trace_id_column, 'text'), (8, it.received_at_column, 'timestamptz'), (9, it.sequence_column, 'bigint'))
+      from (values (1, case when box.tenancy then 'event_id' else box.id_column end, 'text'), (2, box.event_type_column, 'text'), (3, box.source_column, 'text'),
+                   (4, box.aggregate_id_column, 'text'), (5, box.payload_column, 'jsonb'), (6, box.headers_column, 'jsonb'),
+                   (7, box.trace_id_column, 'text'), (8, box.received_at_column, 'timestamptz'), (9, box.sequence_column, 'bigint'))
            as c (n, column_name, kind)
 $$;
 comment on function baton_internal.inbox_claim_columns(baton.inboxes) is 'select list of a claim';
 
 -- Write the condition under which a pending message may be leased now.
-create function baton_internal.inbox_ready_condition(it baton.inboxes, terms baton_internal.inbox_terms)
+create function baton_internal.inbox_ready_condition(box baton.inboxes, terms baton_internal.inbox_terms)
 returns text
 language sql stable
 as $$
@@ -37,19 +37,19 @@ $$;
 comment on function baton_internal.inbox_ready_condition(baton.inboxes, baton_internal.inbox_terms) is 'SQL for messages that are pending, due and not leased';
 
 -- Write how messages are picked in due order: the query `picked (id, due)`.
-create function baton_internal.inbox_pick_sql(it baton.inboxes, terms baton_internal.inbox_terms, condition text)
+create function baton_internal.inbox_pick_sql(box baton.inboxes, terms baton_internal.inbox_terms, condition text)
 returns text
 language sql stable
 as $$
     select format('locked as materialized (select %s as id, %s as due from %s t where %s %s order by %2$s limit $5'
                   ' for no key update of t skip locked), picked as materialized (%6$s)',
-                  terms.id, terms.due, it.relation, baton_internal.inbox_ready_condition(it, terms), condition, baton_internal.inbox_one_per_id_sql(it, 'locked'))
+                  terms.id, terms.due, box.relation, baton_internal.inbox_ready_condition(box, terms), condition, baton_internal.inbox_one_per_id_sql(box, 'locked'))
 $$;
 comment on function baton_internal.inbox_pick_sql(baton.inboxes, baton_internal.inbox_terms, text) is 'query that picks messages in due order';
 
 -- Write the claim. $1 moment, $2 token, $3 worker, $4 end of the lease, $5 batch, $6 tenant. In a managed table nothing
 -- that is indexed changes unless a lease ran out, so a claim adds no index entries.
-create function baton_internal.inbox_claim_sql(it baton.inboxes, terms baton_internal.inbox_terms, picking text)
+create function baton_internal.inbox_claim_sql(box baton.inboxes, terms baton_internal.inbox_terms, picking text)
 returns text
 language sql stable
 as $$
@@ -62,7 +62,7 @@ as $$
           from taken c (event_id, event_type, source, aggregate_id, payload, headers, trace_id, received_at, sequence_num,
                         retry_count, due, alive, key)
          order by c.due, c.received_at$query$,
-        it.relation, terms.lease, baton_internal.inbox_claim_columns(it), it.id_column)
+        box.relation, terms.lease, baton_internal.inbox_claim_columns(box), box.id_column)
 $$;
 comment on function baton_internal.inbox_claim_sql(baton.inboxes, baton_internal.inbox_terms, text) is 'statement that leases picked messages';
 
@@ -96,8 +96,8 @@ security definer set search_path = pg_catalog, pg_temp
 set jit = off  -- a few rows, whatever a large history makes the planner expect
 as $$
 declare
-    it baton.inboxes := baton_internal.need_tenant_inbox(inbox, path);
-    terms baton_internal.inbox_terms := baton_internal.inbox_terms(it);
+    box baton.inboxes := baton_internal.need_tenant_inbox(inbox, path);
+    terms baton_internal.inbox_terms := baton_internal.inbox_terms(box);
     moment timestamptz := clock_timestamp();
     condition text := '';
     statement text;
@@ -109,21 +109,21 @@ begin
     claim_inbox.lease_token := gen_random_uuid();
     claim_inbox.leased_until := moment + make_interval(secs => lease_seconds);
     if tier is not null then
-        condition := baton_internal.inbox_tier_condition(it, tier);
+        condition := baton_internal.inbox_tier_condition(box, tier);
     end if;
-    if it.priority_tiers is not null then  -- what is available is due within the longest schedule: the index scan ends there
-        condition := condition || baton_internal.inbox_due_bound(it, terms);
+    if box.priority_tiers is not null then  -- what is available is due within the longest schedule: the index scan ends there
+        condition := condition || baton_internal.inbox_due_bound(box, terms);
     end if;
-    if it.layout <> 'managed' then
+    if box.layout <> 'managed' then
         return query select c.event_id, c.event_type, c.source, c.aggregate_id, c.payload, c.headers, c.trace_id, c.received_at,
                             c.sequence_num, c.retry_count + 1, claim_inbox.lease_token, claim_inbox.leased_until
-                       from baton_internal.claim_adopted_inbox(it, condition, moment, batch, claim_inbox.lease_token, worker, claim_inbox.leased_until) c;
+                       from baton_internal.claim_adopted_inbox(box, condition, moment, batch, claim_inbox.lease_token, worker, claim_inbox.leased_until) c;
         return;
     end if;
-    statement := baton_internal.inbox_claim_sql(it, terms, case it.order_mode
-        when 'sequence' then baton_internal.inbox_pick_ordered_sql(it, terms)
-        when 'arrival' then baton_internal.inbox_pick_arrival_sql(it, terms)
-        else baton_internal.inbox_pick_sql(it, terms, condition) end);
+    statement := baton_internal.inbox_claim_sql(box, terms, case box.order_mode
+        when 'sequence' then baton_internal.inbox_pick_ordered_sql(box, terms)
+        when 'arrival' then baton_internal.inbox_pick_arrival_sql(box, terms)
+        else baton_internal.inbox_pick_sql(box, terms, condition) end);
     for claim_inbox.event_id, claim_inbox.event_type, claim_inbox.source, claim_inbox.aggregate_id, claim_inbox.payload,
         claim_inbox.headers, claim_inbox.trace_id, claim_inbox.received_at, claim_inbox.sequence_num, claim_inbox.attempt, alive, key in
         execute statement using moment, claim_inbox.lease_token, worker, claim_inbox.leased_until, batch,
@@ -136,8 +136,8 @@ begin
             died := died || key;
         end if;
     end loop;
-    if it.order_mode is not null and died <> '{}' then
-        perform baton_internal.settle_inbox_sequences(it, terms, died, null);
+    if box.order_mode is not null and died <> '{}' then
+        perform baton_internal.settle_inbox_sequences(box, terms, died, null);
     end if;
 end
 $$;

@@ -3,7 +3,7 @@
 -- Write the query of gaps_<inbox>: before the first unfinished message, between two, and right after what was
 -- processed. A gap is as old as the first message that came after it in sequence. One walk along the index of
 -- unfinished messages; what was processed last is looked up only where a message may stand behind a gap.
-create function baton_internal.inbox_gaps_query(it baton.inboxes)
+create function baton_internal.inbox_gaps_query(box baton.inboxes)
 returns text
 language sql stable
 as $$
@@ -15,38 +15,38 @@ as $$
                 window w as (partition by hashtextextended(%1$s, 0), %1$s order by t.%2$I desc rows unbounded preceding)) g
           left join baton_internal.inbox_sequences s on s.inbox = %6$s and s.aggregate = g.aggregate
          where g.found > coalesce(g.previous, 0) + 1 and g.found > greatest(g.previous, s.last_sequence, 0) + 1$query$,
-        (baton_internal.inbox_terms(it)).aggregate, it.sequence_column, it.received_at_column, it.relation, baton_internal.inbox_ordered_condition(it, 't.', true), it.id)
+        (baton_internal.inbox_terms(box)).aggregate, box.sequence_column, box.received_at_column, box.relation, baton_internal.inbox_ordered_condition(box, 't.', true), box.id)
 $$;
 comment on function baton_internal.inbox_gaps_query(baton.inboxes) is 'query behind gaps_<inbox>';
 
 -- List the gaps of an inbox. Like the query above, with the table's part of it read as the table's owner.
-create function baton_internal.inbox_gaps_of(it baton.inboxes)
+create function baton_internal.inbox_gaps_of(box baton.inboxes)
 returns table (aggregate text, expected bigint, found bigint, gap_age_sec float8)
 language sql
 as $$
     select g.aggregate, greatest(g.previous, s.last_sequence, 0) + 1, g.found, greatest(least(extract(epoch from clock_timestamp()) - extract(epoch from g.known_since), 3153600000), 0)::float8
-      from baton_internal.run_as_owner(it.relation, format($query$
+      from baton_internal.run_as_owner(box.relation, format($query$
                select g.aggregate, g.found, g.previous, g.known_since
                  from (select %1$s as aggregate, t.%2$I::bigint as found, lead(t.%2$I::bigint) over w as previous,
                               (min(t.%3$I) over w)::timestamptz as known_since
                          from %4$s t where %5$s
                        window w as (partition by hashtextextended(%1$s, 0), %1$s order by t.%2$I desc rows unbounded preceding)) g
                 where g.found > coalesce(g.previous, 0) + 1$query$,
-               (baton_internal.inbox_terms(it)).aggregate, it.sequence_column, it.received_at_column, it.relation, baton_internal.inbox_ordered_condition(it, 't.')))
+               (baton_internal.inbox_terms(box)).aggregate, box.sequence_column, box.received_at_column, box.relation, baton_internal.inbox_ordered_condition(box, 't.')))
            as g (aggregate text, found bigint, previous bigint, known_since timestamptz)
-      left join baton_internal.inbox_sequences s on s.inbox = it.id and s.aggregate = g.aggregate
+      left join baton_internal.inbox_sequences s on s.inbox = box.id and s.aggregate = g.aggregate
      where g.found > greatest(g.previous, s.last_sequence, 0) + 1
 $$;
 comment on function baton_internal.inbox_gaps_of(baton.inboxes) is 'missing sequences of an ordered inbox';
 
 -- Refuse what needs an ordered inbox on another.
-create function baton_internal.check_inbox_is_ordered(it baton.inboxes)
+create function baton_internal.check_inbox_is_ordered(box baton.inboxes)
 returns void
 language plpgsql immutable
 as $$
 begin
-    if it.order_mode is null then
-        raise exception 'inbox "%" is not ordered', it.name
+    if box.order_mode is null then
+        raise exception 'inbox "%" is not ordered', box.name
             using errcode = 'BT004', hint = 'turn order on with baton.enable_inbox_ordering()';
     end if;
 end
@@ -55,7 +55,7 @@ comment on function baton_internal.check_inbox_is_ordered(baton.inboxes) is 'rai
 
 -- Write the table's part of stalled_<inbox>: messages that are not due, or dead, and stand before another one of their aggregate. `later` says
 -- of a message `t` that it is not due. Whether a number is next in its sequence is for baton to say.
-create function baton_internal.inbox_standing_sql(it baton.inboxes, terms baton_internal.inbox_terms, later text)
+create function baton_internal.inbox_standing_sql(box baton.inboxes, terms baton_internal.inbox_terms, later text)
 returns text
 language sql stable
 as $$
@@ -68,12 +68,12 @@ as $$
             select t.%11$I as waiting_since from %7$s t
              where %12$s and %13$s and hashtextextended(%1$s, 0) = hashtextextended(c.aggregate, 0) and %1$s = c.aggregate and t.%2$I <> c.key
              order by %14$s limit 1) f$query$,
-        terms.aggregate, it.id_column, terms.id, case when it.order_mode = 'sequence' then 't.' || quote_ident(it.sequence_column) else 'null' end,
-        terms.dead, terms.retries, it.relation, terms.unfinished, it.aggregate_id_column, later, it.received_at_column,
-        baton_internal.inbox_ordered_condition(it, 't.'), terms.pending,
-        case when it.order_mode = 'arrival' then baton_internal.inbox_arrival_columns(it, 't.') else 't.' || quote_ident(it.sequence_column) end)
-        || case when it.order_mode = 'arrival'
-                then format(' where c.key = (%s)', baton_internal.inbox_first_arrival_sql(it, terms, 'hashtextextended(c.aggregate, 0)', 'c.aggregate'))
+        terms.aggregate, box.id_column, terms.id, case when box.order_mode = 'sequence' then 't.' || quote_ident(box.sequence_column) else 'null' end,
+        terms.dead, terms.retries, box.relation, terms.unfinished, box.aggregate_id_column, later, box.received_at_column,
+        baton_internal.inbox_ordered_condition(box, 't.'), terms.pending,
+        case when box.order_mode = 'arrival' then baton_internal.inbox_arrival_columns(box, 't.') else 't.' || quote_ident(box.sequence_column) end)
+        || case when box.order_mode = 'arrival'
+                then format(' where c.key = (%s)', baton_internal.inbox_first_arrival_sql(box, terms, 'hashtextextended(c.aggregate, 0)', 'c.aggregate'))
                 else '' end
 $$;
 comment on function baton_internal.inbox_standing_sql(baton.inboxes, baton_internal.inbox_terms, text) is 'query for messages that hold up others';
@@ -81,40 +81,40 @@ comment on function baton_internal.inbox_standing_sql(baton.inboxes, baton_inter
 -- Write the query of stalled_<inbox>: aggregates in which messages wait although nobody is at work there, since when the first of them
 -- waits, and why: a number is missing ('gap'), a dead letter stands in a sequence ('dead'), the message whose turn it is waits for
 -- its next attempt ('retry') or was sent for later ('scheduled'). Reads what is not due; for gaps, one walk along the index.
-create function baton_internal.inbox_stalled_query(it baton.inboxes, terms baton_internal.inbox_terms)
+create function baton_internal.inbox_stalled_query(box baton.inboxes, terms baton_internal.inbox_terms)
 returns text
 language sql stable
 as $$
-    select format('select %s as aggregate, m.reason, %s as event_id, m.waiting_since from (%s) m', baton_internal.tenant_name_sql(it, 'm.aggregate'),
-               baton_internal.tenant_name_sql(it, 'm.event_id'), baton_internal.inbox_standing_sql(it, terms,
-               case when it.layout = 'mapped' then format('exists (select 1 from baton_internal.inbox_work w where w.inbox = %s and w.event_id = %s'
-                                                          ' and w.available_at > statement_timestamp())', it.id, terms.id)
+    select format('select %s as aggregate, m.reason, %s as event_id, m.waiting_since from (%s) m', baton_internal.tenant_name_sql(box, 'm.aggregate'),
+               baton_internal.tenant_name_sql(box, 'm.event_id'), baton_internal.inbox_standing_sql(box, terms,
+               case when box.layout = 'mapped' then format('exists (select 1 from baton_internal.inbox_work w where w.inbox = %s and w.event_id = %s'
+                                                          ' and w.available_at > statement_timestamp())', box.id, terms.id)
                     else terms.available || ' > statement_timestamp()' end))
-        || case when it.order_mode = 'sequence' then format(
+        || case when box.order_mode = 'sequence' then format(
             ' where m.place = coalesce((select s.last_sequence from baton_internal.inbox_sequences s where s.inbox = %1$s and s.aggregate = m.aggregate), 0) + 1'
             ' union all select %3$s, ''gap'', null, statement_timestamp() - make_interval(secs => g.gap_age_sec) from (%2$s) g'
             ' left join baton_internal.inbox_sequences s on s.inbox = %1$s and s.aggregate = g.aggregate where g.expected = coalesce(s.last_sequence, 0) + 1',
-            it.id, baton_internal.inbox_gaps_query(it), baton_internal.tenant_name_sql(it, 'g.aggregate')) else '' end
+            box.id, baton_internal.inbox_gaps_query(box), baton_internal.tenant_name_sql(box, 'g.aggregate')) else '' end
 $$;
 comment on function baton_internal.inbox_stalled_query(baton.inboxes, baton_internal.inbox_terms) is 'query behind stalled_<inbox>';
 
 -- List the stalled aggregates of an inbox. Like the query above, with the table's part of it read as the table's owner.
-create function baton_internal.inbox_stalled_of(it baton.inboxes)
+create function baton_internal.inbox_stalled_of(box baton.inboxes)
 returns table (aggregate text, reason text, event_id text, waiting_since timestamptz)
 language sql
 as $$
     select m.aggregate, m.reason, m.event_id, m.waiting_since
-      from baton_internal.inbox_terms(it) terms
-     cross join lateral baton_internal.run_as_owner(it.relation, baton_internal.inbox_standing_sql(it, terms,
-               case when it.layout = 'mapped' then format('%s = any ($2)', terms.id) else terms.available || ' > $1' end), clock_timestamp(),
-               array(select w.event_id from baton_internal.inbox_work w where w.inbox = it.id and w.available_at > clock_timestamp()))
+      from baton_internal.inbox_terms(box) terms
+     cross join lateral baton_internal.run_as_owner(box.relation, baton_internal.inbox_standing_sql(box, terms,
+               case when box.layout = 'mapped' then format('%s = any ($2)', terms.id) else terms.available || ' > $1' end), clock_timestamp(),
+               array(select w.event_id from baton_internal.inbox_work w where w.inbox = box.id and w.available_at > clock_timestamp()))
                as m (aggregate text, reason text, event_id text, waiting_since timestamptz, place bigint)
-      left join baton_internal.inbox_sequences s on s.inbox = it.id and s.aggregate = m.aggregate
-     where it.order_mode = 'arrival' or m.place = coalesce(s.last_sequence, 0) + 1
+      left join baton_internal.inbox_sequences s on s.inbox = box.id and s.aggregate = m.aggregate
+     where box.order_mode = 'arrival' or m.place = coalesce(s.last_sequence, 0) + 1
     union all
     select g.aggregate, 'gap', null, clock_timestamp() - make_interval(secs => g.gap_age_sec)
-      from baton_internal.inbox_gaps_of(it) g left join baton_internal.inbox_sequences s on s.inbox = it.id and s.aggregate = g.aggregate
-     where it.order_mode = 'sequence' and g.expected = coalesce(s.last_sequence, 0) + 1
+      from baton_internal.inbox_gaps_of(box) g left join baton_internal.inbox_sequences s on s.inbox = box.id and s.aggregate = g.aggregate
+     where box.order_mode = 'sequence' and g.expected = coalesce(s.last_sequence, 0) + 1
 $$;
 comment on function baton_internal.inbox_stalled_of(baton.inboxes) is 'stalled aggregates of an ordered inbox';
 
@@ -125,12 +125,12 @@ language plpgsql
 security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-    it baton.inboxes := baton_internal.need_tenant_inbox(inbox, path);
+    box baton.inboxes := baton_internal.need_tenant_inbox(inbox, path);
 begin
-    perform baton_internal.check_inbox_is_ordered(it);
-    if it.order_mode = 'sequence' then  -- in order of arrival nothing can be missing
-        return query select baton_internal.tenant_name(it, g.aggregate), g.expected, g.found, g.gap_age_sec
-                       from baton_internal.inbox_gaps_of(it) g order by 1, 2;
+    perform baton_internal.check_inbox_is_ordered(box);
+    if box.order_mode = 'sequence' then  -- in order of arrival nothing can be missing
+        return query select baton_internal.tenant_name(box, g.aggregate), g.expected, g.found, g.gap_age_sec
+                       from baton_internal.inbox_gaps_of(box) g order by 1, 2;
     end if;
 end
 $$;
@@ -138,24 +138,24 @@ comment on function baton.inbox_ordering_gaps(text, name[]) is 'missing sequence
 
 -- Learn the last sequences from what the table holds: the highest processed one of each aggregate. Messages that
 -- wait below it are offered out of turn, for else they would wait for ever.
-create function baton_internal.learn_inbox_sequences(it baton.inboxes)
+create function baton_internal.learn_inbox_sequences(box baton.inboxes)
 returns void
 language plpgsql
 as $$
 declare
-    terms baton_internal.inbox_terms := baton_internal.inbox_terms(it);
+    terms baton_internal.inbox_terms := baton_internal.inbox_terms(box);
 begin
     insert into baton_internal.inbox_sequences as s (inbox, aggregate, last_sequence)
-    select it.id, r.aggregate, r.highest
-      from baton_internal.run_as_owner(it.relation, format('select %1$s, max(t.%2$I)::bigint from %3$s t where %4$s and t.%5$I is not null'
-               ' and t.%2$I is not null group by 1', terms.aggregate, it.sequence_column, it.relation, terms.done, it.aggregate_id_column))
+    select box.id, r.aggregate, r.highest
+      from baton_internal.run_as_owner(box.relation, format('select %1$s, max(t.%2$I)::bigint from %3$s t where %4$s and t.%5$I is not null'
+               ' and t.%2$I is not null group by 1', terms.aggregate, box.sequence_column, box.relation, terms.done, box.aggregate_id_column))
            as r (aggregate text, highest bigint)
     on conflict (inbox, aggregate) do update set last_sequence = greatest(s.last_sequence, excluded.last_sequence), event_id = null, leased_until = null;
     insert into baton_internal.inbox_replays (inbox, event_id)
-    select it.id, r.id
-      from baton_internal.run_as_owner(it.relation, format('select %s, %s, t.%I::bigint from %s t where %s', terms.id, terms.aggregate,
-               it.sequence_column, it.relation, terms.pending)) as r (id text, aggregate text, sequence bigint)
-      join baton_internal.inbox_sequences s on s.inbox = it.id and s.aggregate = r.aggregate and r.sequence <= s.last_sequence
+    select box.id, r.id
+      from baton_internal.run_as_owner(box.relation, format('select %s, %s, t.%I::bigint from %s t where %s', terms.id, terms.aggregate,
+               box.sequence_column, box.relation, terms.pending)) as r (id text, aggregate text, sequence bigint)
+      join baton_internal.inbox_sequences s on s.inbox = box.id and s.aggregate = r.aggregate and r.sequence <= s.last_sequence
      where octet_length(r.id) <= baton_internal.longest_kept_id()
     on conflict do nothing;
 end
@@ -163,7 +163,7 @@ $$;
 comment on function baton_internal.learn_inbox_sequences(baton.inboxes) is 'fills inbox_sequences from processed messages';
 
 -- Refuse a column that is missing or not of a kind.
-create function baton_internal.check_inbox_column(it baton.inboxes, column_name text, purpose text, types text[])
+create function baton_internal.check_inbox_column(box baton.inboxes, column_name text, purpose text, types text[])
 returns name
 language plpgsql stable
 as $$
@@ -171,9 +171,9 @@ declare
     found_type regtype;
 begin
     select a.atttypid into found_type from pg_attribute a
-     where a.attrelid = it.relation and a.attname = column_name and a.attnum > 0 and not a.attisdropped;
+     where a.attrelid = box.relation and a.attname = column_name and a.attnum > 0 and not a.attisdropped;
     if not found then
-        raise exception 'table % has no column "%"', it.relation, coalesce(column_name, 'null')
+        raise exception 'table % has no column "%"', box.relation, coalesce(column_name, 'null')
             using errcode = 'undefined_column', hint = format('name the column that holds the %s', purpose);
     elsif found_type <> all (types::regtype[]) then
         raise exception 'column "%" cannot hold the %: it is of type %', column_name, purpose, found_type
@@ -185,44 +185,44 @@ $$;
 comment on function baton_internal.check_inbox_column(baton.inboxes, text, text, text[]) is 'raises unless the column exists with one of the types';
 
 -- Make the indexes of an ordered inbox: one by aggregate and place in its order, one for messages without a place.
-create function baton_internal.make_inbox_ordering_indexes(it baton.inboxes)
+create function baton_internal.make_inbox_ordering_indexes(box baton.inboxes)
 returns void
 language plpgsql
 as $$
 declare
-    bare baton_internal.inbox_terms := baton_internal.inbox_terms(it, '');
+    bare baton_internal.inbox_terms := baton_internal.inbox_terms(box, '');
 begin
-    perform baton_internal.make_inbox_index(it, 'ordering', '_' || it.order_mode,
+    perform baton_internal.make_inbox_index(box, 'ordering', '_' || box.order_mode,
         format('(hashtextextended(%1$s, 0), (%1$s), %2$s where %3$s', bare.aggregate,
-               case when it.order_mode = 'arrival' then baton_internal.inbox_arrival_columns(it) || ')'
-                    else format('%I desc) include (%I)', it.sequence_column, it.received_at_column) end,
-               baton_internal.inbox_ordered_condition(it, '')));
-    perform baton_internal.make_inbox_index(it, 'ordering', '_unordered',
-        format('(%s) where %s and (%I is null%s)', bare.due, bare.unfinished, it.aggregate_id_column,
-               case when it.order_mode = 'sequence' then format(' or %I is null', it.sequence_column) else '' end));
+               case when box.order_mode = 'arrival' then baton_internal.inbox_arrival_columns(box) || ')'
+                    else format('%I desc) include (%I)', box.sequence_column, box.received_at_column) end,
+               baton_internal.inbox_ordered_condition(box, '')));
+    perform baton_internal.make_inbox_index(box, 'ordering', '_unordered',
+        format('(%s) where %s and (%I is null%s)', bare.due, bare.unfinished, box.aggregate_id_column,
+               case when box.order_mode = 'sequence' then format(' or %I is null', box.sequence_column) else '' end));
 end
 $$;
 comment on function baton_internal.make_inbox_ordering_indexes(baton.inboxes) is 'makes the partial indexes of an ordered inbox';
 
 -- Refuse order where it cannot be; true when the inbox has this very order already.
-create function baton_internal.check_inbox_order(it baton.inboxes, aggregate_id_col text, sequence_num_col text)
+create function baton_internal.check_inbox_order(box baton.inboxes, aggregate_id_col text, sequence_num_col text)
 returns boolean
 language plpgsql stable
 as $$
 begin
-    perform baton_internal.check_inbox_change(it);
-    perform baton_internal.check_inbox_is_queue(it);
-    if it.priority_tiers is not null then
-        raise exception 'inbox "%" has priorities, it cannot be ordered as well', it.name
+    perform baton_internal.check_inbox_change(box);
+    perform baton_internal.check_inbox_is_queue(box);
+    if box.priority_tiers is not null then
+        raise exception 'inbox "%" has priorities, it cannot be ordered as well', box.name
             using errcode = 'invalid_parameter_value',
                   hint = 'call baton.disable_inbox_priority() first, or use an ordered inbox per priority';
-    elsif it.order_mode is null then
+    elsif box.order_mode is null then
         return false;
-    elsif it.aggregate_id_column = aggregate_id_col
-          and (it.order_mode = 'sequence' and it.sequence_column = sequence_num_col or it.order_mode = 'arrival' and sequence_num_col is null) then
+    elsif box.aggregate_id_column = aggregate_id_col
+          and (box.order_mode = 'sequence' and box.sequence_column = sequence_num_col or box.order_mode = 'arrival' and sequence_num_col is null) then
         return true;
     end if;
-    raise exception 'inbox "%" has another order', it.name
+    raise exception 'inbox "%" has another order', box.name
         using errcode = 'duplicate_object', hint = 'call baton.disable_inbox_ordering() first';
 end
 $$;
@@ -237,28 +237,28 @@ language plpgsql
 security definer set search_path = pg_catalog, pg_temp set lock_timeout = '5s'
 as $$
 declare
-    it baton.inboxes := baton_internal.need_inbox(inbox, path);
+    box baton.inboxes := baton_internal.need_inbox(inbox, path);
 begin
-    if baton_internal.check_inbox_order(it, aggregate_id_col, sequence_num_col) then
+    if baton_internal.check_inbox_order(box, aggregate_id_col, sequence_num_col) then
         return;
     end if;
     update baton.inboxes i
        set order_mode = case when sequence_num_col is null then 'arrival' else 'sequence' end,
-           aggregate_id_column = baton_internal.check_inbox_column(it, aggregate_id_col, 'aggregate', '{text,character varying,uuid,bigint,integer,smallint}'),
+           aggregate_id_column = baton_internal.check_inbox_column(box, aggregate_id_col, 'aggregate', '{text,character varying,uuid,bigint,integer,smallint}'),
            sequence_column = case when sequence_num_col is null then i.sequence_column
-                                  else baton_internal.check_inbox_column(it, sequence_num_col, 'sequence', '{bigint,integer,smallint}') end
-     where i.id = it.id returning i.* into it;
-    perform baton_internal.lock_inbox_table(it, 'share row exclusive');
-    if it.order_mode = 'sequence' then
-        perform baton_internal.learn_inbox_sequences(it);
-        perform baton_internal.make_inbox_ordering_trigger(it);
+                                  else baton_internal.check_inbox_column(box, sequence_num_col, 'sequence', '{bigint,integer,smallint}') end
+     where i.id = box.id returning i.* into box;
+    perform baton_internal.lock_inbox_table(box, 'share row exclusive');
+    if box.order_mode = 'sequence' then
+        perform baton_internal.learn_inbox_sequences(box);
+        perform baton_internal.make_inbox_ordering_trigger(box);
     else
-        perform baton_internal.learn_inbox_leases(it);
-        perform baton_internal.make_inbox_arrival_trigger(it);
+        perform baton_internal.learn_inbox_leases(box);
+        perform baton_internal.make_inbox_arrival_trigger(box);
     end if;
-    perform baton_internal.make_inbox_ordering_indexes(it);
-    perform baton_internal.make_inbox_views(it);
-    perform baton_internal.make_inbox_ordering_views(it);
+    perform baton_internal.make_inbox_ordering_indexes(box);
+    perform baton_internal.make_inbox_views(box);
+    perform baton_internal.make_inbox_ordering_views(box);
 end
 $$;
 comment on function baton.enable_inbox_ordering(text, text, text, name[]) is
@@ -271,44 +271,44 @@ language plpgsql
 security definer set search_path = pg_catalog, pg_temp set lock_timeout = '5s'
 as $$
 declare
-    it baton.inboxes := baton_internal.need_inbox(inbox, path);
+    box baton.inboxes := baton_internal.need_inbox(inbox, path);
 begin
-    perform baton_internal.check_inbox_change(it);
-    if it.order_mode is null then
+    perform baton_internal.check_inbox_change(box);
+    if box.order_mode is null then
         if if_exists then
             return;
         end if;
-        perform baton_internal.check_inbox_is_ordered(it);
+        perform baton_internal.check_inbox_is_ordered(box);
     end if;
-    perform baton_internal.lock_inbox_table(it, 'access exclusive');
-    perform baton_internal.drop_inbox_objects(it, 'ordering');
-    delete from baton_internal.inbox_replays r where r.inbox = it.id;
-    delete from baton_internal.inbox_sequences s where s.inbox = it.id and it.order_mode = 'arrival' and s.last_sequence = 0;
-    update baton.inboxes i set order_mode = null where i.id = it.id returning i.* into it;
-    perform baton_internal.make_inbox_views(it);
+    perform baton_internal.lock_inbox_table(box, 'access exclusive');
+    perform baton_internal.drop_inbox_objects(box, 'ordering');
+    delete from baton_internal.inbox_replays r where r.inbox = box.id;
+    delete from baton_internal.inbox_sequences s where s.inbox = box.id and box.order_mode = 'arrival' and s.last_sequence = 0;
+    update baton.inboxes i set order_mode = null where i.id = box.id returning i.* into box;
+    perform baton_internal.make_inbox_views(box);
 end
 $$;
 comment on function baton.disable_inbox_ordering(text, boolean, name[]) is 'makes an ordered inbox a plain one again';
 
 -- Make dead letters of an aggregate's messages that wait at or below a sequence: their turn is past.
-create function baton_internal.bury_inbox_messages(it baton.inboxes, aggregate text, up_to bigint, reason text)
+create function baton_internal.bury_inbox_messages(box baton.inboxes, aggregate text, up_to bigint, reason text)
 returns bigint
 language plpgsql
 as $$
 declare
-    terms baton_internal.inbox_terms := baton_internal.inbox_terms(it);
+    terms baton_internal.inbox_terms := baton_internal.inbox_terms(box);
     buried bigint;
 begin
-    if it.layout <> 'managed' then
-        return baton_internal.change_as_owner(it.relation, format('update %s t set %s where %s and hashtextextended(%s, 0) ='
+    if box.layout <> 'managed' then
+        return baton_internal.change_as_owner(box.relation, format('update %s t set %s where %s and hashtextextended(%s, 0) ='
             ' hashtextextended($3 ->> ''aggregate'', 0) and %4$s = $3 ->> ''aggregate'' and t.%I <= ($3 ->> ''up_to'')::bigint'
-            ' and (%s = any ($2)) is not true', it.relation, terms.fail, terms.pending, terms.aggregate, it.sequence_column, terms.id),
-            clock_timestamp(), array(select r.event_id from baton_internal.inbox_replays r where r.inbox = it.id),
+            ' and (%s = any ($2)) is not true', box.relation, terms.fail, terms.pending, terms.aggregate, box.sequence_column, terms.id),
+            clock_timestamp(), array(select r.event_id from baton_internal.inbox_replays r where r.inbox = box.id),
             jsonb_build_object('aggregate', aggregate, 'up_to', up_to, 'error', reason, 'permanent', true));
     end if;
     execute format('update %s t set %s where %s and hashtextextended(%s, 0) = hashtextextended($2, 0) and %4$s = $2 and t.%I <= $3'
                    ' and not exists (select 1 from baton_internal.inbox_replays r where r.inbox = %s and r.event_id = %s)',
-                   it.relation, terms.fail, terms.pending, terms.aggregate, it.sequence_column, it.id, terms.id)
+                   box.relation, terms.fail, terms.pending, terms.aggregate, box.sequence_column, box.id, terms.id)
       using clock_timestamp(), aggregate, up_to, reason, true;
     get diagnostics buried = row_count;
     return buried;
@@ -324,33 +324,33 @@ language plpgsql
 security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-    it baton.inboxes := baton_internal.need_tenant_inbox(inbox, path);
+    box baton.inboxes := baton_internal.need_tenant_inbox(inbox, path);
     key text;  -- of the aggregate
     last bigint;
 begin
-    perform baton_internal.check_inbox_is_ordered(it);
-    perform baton_internal.check_inbox_grants(it, '{select,update}');
+    perform baton_internal.check_inbox_is_ordered(box);
+    perform baton_internal.check_inbox_grants(box, '{select,update}');
     if aggregate is null then
         raise exception 'an aggregate is needed' using errcode = 'invalid_parameter_value';
-    elsif it.order_mode = 'arrival' and to_sequence is not null then
-        raise exception 'inbox "%" is in order of arrival, it has no sequence to go to', it.name
+    elsif box.order_mode = 'arrival' and to_sequence is not null then
+        raise exception 'inbox "%" is in order of arrival, it has no sequence to go to', box.name
             using errcode = 'invalid_parameter_value', hint = 'skip one message at a time: leave to_sequence out';
-    elsif it.order_mode = 'arrival' then
-        return baton_internal.skip_inbox_arrival(it, baton_internal.inbox_aggregate_key(it, aggregate), format('skipped by %s with advance_inbox_sequence', session_user));
+    elsif box.order_mode = 'arrival' then
+        return baton_internal.skip_inbox_arrival(box, baton_internal.inbox_aggregate_key(box, aggregate), format('skipped by %s with advance_inbox_sequence', session_user));
     end if;
-    key := baton_internal.inbox_aggregate_key(it, aggregate);
-    insert into baton_internal.inbox_sequences as s (inbox, aggregate, last_sequence) values (it.id, key, 0)
+    key := baton_internal.inbox_aggregate_key(box, aggregate);
+    insert into baton_internal.inbox_sequences as s (inbox, aggregate, last_sequence) values (box.id, key, 0)
     on conflict on constraint inbox_sequences_pkey do nothing;
     select s.last_sequence into last from baton_internal.inbox_sequences s
-     where s.inbox = it.id and s.aggregate = key for update;
+     where s.inbox = box.id and s.aggregate = key for update;
     if to_sequence < last then
         raise exception 'aggregate "%" has reached sequence %, it cannot go back to %', aggregate, last, to_sequence
             using errcode = 'invalid_parameter_value', hint = 'replay single messages with baton.replay_inbox_messages()';
     end if;
     last := coalesce(to_sequence, last + 1);
-    perform baton_internal.bury_inbox_messages(it, key, last, format('skipped by %s with advance_inbox_sequence', session_user));
+    perform baton_internal.bury_inbox_messages(box, key, last, format('skipped by %s with advance_inbox_sequence', session_user));
     update baton_internal.inbox_sequences s set last_sequence = last, event_id = null, leased_until = null
-     where s.inbox = it.id and s.aggregate = key;
+     where s.inbox = box.id and s.aggregate = key;
     return last;
 end
 $$;

@@ -31,7 +31,7 @@ $$;
 comment on function baton_internal.remember_tenant_inbox_keys() is 'keeps the keys of tenants'' messages whose rows are deleted';
 
 -- Make a trigger function for an inbox. Its body is a literal, whatever the names within: a name may hold any quoting of dollars.
-create function baton_internal.make_inbox_function(it baton.inboxes, part text, function_name name, description text, body text)
+create function baton_internal.make_inbox_function(box baton.inboxes, part text, function_name name, description text, body text)
 returns void
 language plpgsql
 as $$
@@ -40,7 +40,7 @@ begin
                    function_name, body);
     execute format('revoke all on function baton_internal.%I() from public', function_name);
     execute format('comment on function baton_internal.%I() is %L', function_name, description);
-    perform baton_internal.note_inbox_object(it.id, part, 'function', 'baton_internal', function_name);
+    perform baton_internal.note_inbox_object(box.id, part, 'function', 'baton_internal', function_name);
 end
 $$;
 comment on function baton_internal.make_inbox_function(baton.inboxes, text, name, text, text) is 'creates a trigger function of an inbox and notes it';
@@ -49,14 +49,14 @@ comment on function baton_internal.make_inbox_function(baton.inboxes, text, name
 -- batchwise. The function is written per inbox so that its two lookups are planned once. The first waits for a
 -- deletion that is under way: without it, an insert that comes between the start and the commit of that deletion
 -- would find neither row nor remembered id.
-create function baton_internal.make_inbox_triggers(it baton.inboxes)
+create function baton_internal.make_inbox_triggers(box baton.inboxes)
 returns void
 language plpgsql
 as $$
 declare
-    admit name := format('inbox_%s_admit', it.id);
+    admit name := format('inbox_%s_admit', box.id);
 begin
-    perform baton_internal.make_inbox_function(it, 'core', admit, 'turns away messages that inbox ' || it.name || ' has had', format($body$
+    perform baton_internal.make_inbox_function(box, 'core', admit, 'turns away messages that inbox ' || box.name || ' has had', format($body$
         begin
             perform 1 from %1$s t where t.%3$I = %4$s for key share;
             if not found then
@@ -67,22 +67,22 @@ begin
             end if;
             return new;
         end
-        $body$, it.relation, it.id, it.id_column, baton_internal.inbox_key_sql(it, 'new.')));
+        $body$, box.relation, box.id, box.id_column, baton_internal.inbox_key_sql(box, 'new.')));
     execute format('create trigger baton_admit before insert on %s for each row'
                    ' when (current_setting(''baton.receiving'', true) is distinct from %L) execute function baton_internal.%I()',
-                   it.relation, it.id, admit);
+                   box.relation, box.id, admit);
     execute format('create trigger baton_remember after delete on %s referencing old table as gone'
-                   ' for each statement execute function baton_internal.%I(%L)', it.relation,
-                   case when it.tenancy then 'remember_tenant_inbox_keys' else 'remember_inbox_keys' end, it.id);
-    perform baton_internal.note_inbox_object(it.id, 'core', 'trigger', it.schema_name, 'baton_admit');
-    perform baton_internal.note_inbox_object(it.id, 'core', 'trigger', it.schema_name, 'baton_remember');
+                   ' for each statement execute function baton_internal.%I(%L)', box.relation,
+                   case when box.tenancy then 'remember_tenant_inbox_keys' else 'remember_inbox_keys' end, box.id);
+    perform baton_internal.note_inbox_object(box.id, 'core', 'trigger', box.schema_name, 'baton_admit');
+    perform baton_internal.note_inbox_object(box.id, 'core', 'trigger', box.schema_name, 'baton_remember');
 end
 $$;
 comment on function baton_internal.make_inbox_triggers(baton.inboxes) is 'makes the dedup triggers of a managed inbox';
 
 -- Lock an inbox's table for a change of its parts. Readers and writers that come meanwhile wait a moment at most: the lock is asked for
 -- again and again rather than queued for.
-create function baton_internal.lock_inbox_table(it baton.inboxes, mode text)
+create function baton_internal.lock_inbox_table(box baton.inboxes, mode text)
 returns void
 language plpgsql
 as $$
@@ -92,22 +92,22 @@ begin
     for attempt in 1..25 loop
         begin
             perform set_config('lock_timeout', '100ms', true);
-            execute format('lock table %s in %s mode', it.relation, mode);
+            execute format('lock table %s in %s mode', box.relation, mode);
             perform set_config('lock_timeout', patience, true);
             return;
         exception when lock_not_available then
             perform pg_sleep(0.1);
         end;
     end loop;
-    raise exception 'inbox "%" is too busy for this change', format('%I.%I', it.schema_name, it.name)
-        using errcode = 'lock_not_available', detail = format('table %s could not be locked', it.relation),
+    raise exception 'inbox "%" is too busy for this change', format('%I.%I', box.schema_name, box.name)
+        using errcode = 'lock_not_available', detail = format('table %s could not be locked', box.relation),
               hint = 'long transactions on the table are in the way; try again when they have ended';
 end
 $$;
 comment on function baton_internal.lock_inbox_table(baton.inboxes, text) is 'locks a table; nobody else has to wait behind this lock';
 
 -- Make an index for an inbox.
-create function baton_internal.make_inbox_index(it baton.inboxes, part text, suffix text, definition text)
+create function baton_internal.make_inbox_index(box baton.inboxes, part text, suffix text, definition text)
 returns void
 language plpgsql
 as $$
@@ -117,32 +117,32 @@ declare
     index_name name;
 begin
     select c.relname, n.nspname into table_name, table_schema
-      from pg_class c join pg_namespace n on n.oid = c.relnamespace where c.oid = it.relation;
-    index_name := baton_internal.derived_name('', table_name || case when it.group_value is null then '' else '_' || it.id end, suffix);
+      from pg_class c join pg_namespace n on n.oid = c.relnamespace where c.oid = box.relation;
+    index_name := baton_internal.derived_name('', table_name || case when box.group_value is null then '' else '_' || box.id end, suffix);
     if to_regclass(format('%I.%I', table_schema, index_name)) is not null then
         raise exception 'relation "%" already exists in schema "%"', index_name, table_schema
             using errcode = 'duplicate_table',
-                  hint = format('inbox "%s" needs this name for an index; rename the other relation', it.name);
+                  hint = format('inbox "%s" needs this name for an index; rename the other relation', box.name);
     end if;
-    execute format('create index %I on %s %s', index_name, it.relation, definition);
-    perform baton_internal.note_inbox_object(it.id, part, 'index', table_schema, index_name);
+    execute format('create index %I on %s %s', index_name, box.relation, definition);
+    perform baton_internal.note_inbox_object(box.id, part, 'index', table_schema, index_name);
 end
 $$;
 comment on function baton_internal.make_inbox_index(baton.inboxes, text, text, text) is 'creates an index of an inbox and notes it';
 
 -- Make the partial indexes of a managed inbox: what waits, what failed, what may be drained.
-create function baton_internal.make_inbox_indexes(it baton.inboxes)
+create function baton_internal.make_inbox_indexes(box baton.inboxes)
 returns void
 language plpgsql
 as $$
 declare
-    terms baton_internal.inbox_terms := baton_internal.inbox_terms(it, '');
+    terms baton_internal.inbox_terms := baton_internal.inbox_terms(box, '');
 begin
-    perform baton_internal.make_inbox_index(it, 'core', '_pending', '(available_at) where ' || terms.unfinished);
-    perform baton_internal.make_inbox_index(it, 'core', '_dead', '(received_at) where ' || terms.failed);
-    perform baton_internal.make_inbox_index(it, 'core', '_processed', '(processed_at) where ' || terms.done);
-    if it.tenancy then  -- who works for all tenants names a message by its id
-        perform baton_internal.make_inbox_index(it, 'core', '_event', '(event_id)');
+    perform baton_internal.make_inbox_index(box, 'core', '_pending', '(available_at) where ' || terms.unfinished);
+    perform baton_internal.make_inbox_index(box, 'core', '_dead', '(received_at) where ' || terms.failed);
+    perform baton_internal.make_inbox_index(box, 'core', '_processed', '(processed_at) where ' || terms.done);
+    if box.tenancy then  -- who works for all tenants names a message by its id
+        perform baton_internal.make_inbox_index(box, 'core', '_event', '(event_id)');
     end if;
 end
 $$;
@@ -215,7 +215,7 @@ as $$
 declare
     asked record := baton_internal.parse_table_name(create_inbox.name, '');
     target text := coalesce(nullif(asked.schema_name, ''), create_inbox.schema, path[1]::text);
-    it baton.inboxes;
+    box baton.inboxes;
 begin
     perform baton_internal.check_inbox_policy(create_inbox.max_retries, create_inbox.retention_hours);
     if target is null or (asked.schema_name <> '' and create_inbox.schema <> asked.schema_name) then
@@ -241,14 +241,14 @@ begin
             'retry_count', 'error', 'received_at', 'event_type', 'source', 'aggregate_id', 'payload', 'headers', 'trace_id',
             'sequence_num', 'priority', create_inbox.max_retries, baton_internal.parse_schedule(create_inbox.schedule),
             create_inbox.retention_hours, create_inbox.with_dead_letter, create_inbox.with_stats, create_inbox.tenancy)
-    returning * into it;
-    if it.tenancy then
-        perform baton_internal.separate_inbox_tenants(it.relation);
+    returning * into box;
+    if box.tenancy then
+        perform baton_internal.separate_inbox_tenants(box.relation);
     end if;
-    perform baton_internal.make_inbox_triggers(it);
-    perform baton_internal.make_inbox_indexes(it);
-    perform baton_internal.make_inbox_views(it);
-    return format('%I.%I', it.schema_name, it.name);
+    perform baton_internal.make_inbox_triggers(box);
+    perform baton_internal.make_inbox_indexes(box);
+    perform baton_internal.make_inbox_views(box);
+    return format('%I.%I', box.schema_name, box.name);
 end
 $$;
 comment on function baton.create_inbox(text, text, int, text, boolean, boolean, int, name[], boolean) is
@@ -256,14 +256,14 @@ comment on function baton.create_inbox(text, text, int, text, boolean, boolean, 
 
 -- Let the due times of a managed inbox follow a change of the number of attempts: what has attempts again is due now, what has
 -- used them up never. Rows that somebody holds are left to the next round of maintenance.
-create function baton_internal.mend_inbox_due_times(it baton.inboxes)
+create function baton_internal.mend_inbox_due_times(box baton.inboxes)
 returns bigint
 language plpgsql
 as $$
 declare
     mended bigint;
 begin
-    if it.layout <> 'managed' then
+    if box.layout <> 'managed' then
         return 0;
     end if;
     execute format('with wrong as materialized (select t.%4$I as id, t.retry_count < %1$s as alive from %2$s t'
@@ -271,7 +271,7 @@ begin
                    ' and (t.leased_until is null or t.leased_until <= $1) for no key update skip locked),'
                    ' mended as (update %2$s t set available_at = case when w.alive then $1 else ''infinity'' end'
                    ' from wrong w where t.%4$I = w.id returning 1) select count(*) from mended',
-                   it.max_retries, it.relation, (baton_internal.inbox_terms(it)).failed, it.id_column) into mended using clock_timestamp();
+                   box.max_retries, box.relation, (baton_internal.inbox_terms(box)).failed, box.id_column) into mended using clock_timestamp();
     return mended;
 end
 $$;
@@ -286,10 +286,10 @@ language plpgsql
 security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-    it baton.inboxes := baton_internal.need_inbox(alter_inbox.name, path);
+    box baton.inboxes := baton_internal.need_inbox(alter_inbox.name, path);
 begin
-    perform baton_internal.check_inbox_change(it);
-    perform baton_internal.check_inbox_policy(coalesce(alter_inbox.max_retries, it.max_retries), alter_inbox.retention_hours);
+    perform baton_internal.check_inbox_change(box);
+    perform baton_internal.check_inbox_policy(coalesce(alter_inbox.max_retries, box.max_retries), alter_inbox.retention_hours);
     perform baton_internal.check_duration('backoff_cap', alter_inbox.backoff_cap);
     begin
         update baton.inboxes i
@@ -299,13 +299,13 @@ begin
                backoff_base = coalesce(alter_inbox.backoff_base, i.backoff_base),
                backoff_cap = coalesce(alter_inbox.backoff_cap, i.backoff_cap),
                backoff_jitter = coalesce(alter_inbox.backoff_jitter, i.backoff_jitter)
-         where i.id = it.id returning i.* into it;
+         where i.id = box.id returning i.* into box;
     exception when check_violation then
-        raise exception 'impossible backoff for inbox "%"', it.name
+        raise exception 'impossible backoff for inbox "%"', box.name
             using errcode = 'invalid_parameter_value', hint = 'base is 0 or more, cap at least the base, jitter from 0 to 1';
     end;
     if alter_inbox.max_retries is not null then
-        perform baton_internal.mend_inbox_due_times(it);
+        perform baton_internal.mend_inbox_due_times(box);
     end if;
 end
 $$;
@@ -319,25 +319,25 @@ language plpgsql
 security definer set search_path = pg_catalog, pg_temp set lock_timeout = '5s'
 as $$
 declare
-    it baton.inboxes := baton_internal.find_inbox(drop_inbox.name, path);
+    box baton.inboxes := baton_internal.find_inbox(drop_inbox.name, path);
 begin
-    if it.id is null then
+    if box.id is null then
         if if_exists then
             return false;
         end if;
         raise exception 'inbox "%" does not exist', drop_inbox.name
             using errcode = 'undefined_object', hint = 'see select * from baton.inbox_status()';
     end if;
-    perform baton_internal.check_inbox_change(it);
-    if it.relation::text !~ '^[0-9]' and (it.layout = 'managed' or it.order_mode is not null) then
-        perform baton_internal.lock_inbox_table(it, 'access exclusive');
+    perform baton_internal.check_inbox_change(box);
+    if box.relation::text !~ '^[0-9]' and (box.layout = 'managed' or box.order_mode is not null) then
+        perform baton_internal.lock_inbox_table(box, 'access exclusive');
     end if;
-    perform baton_internal.drop_inbox_objects(it);
-    if drop_inbox.cascade and it.layout = 'managed' and it.relation::text !~ '^[0-9]' then
-        execute format('drop table %s', it.relation);
+    perform baton_internal.drop_inbox_objects(box);
+    if drop_inbox.cascade and box.layout = 'managed' and box.relation::text !~ '^[0-9]' then
+        execute format('drop table %s', box.relation);
     end if;
-    delete from baton_internal.inbox_keys k where k.inbox = it.id;
-    delete from baton.inboxes i where i.id = it.id;
+    delete from baton_internal.inbox_keys k where k.inbox = box.id;
+    delete from baton.inboxes i where i.id = box.id;
     return true;
 end
 $$;

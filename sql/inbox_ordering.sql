@@ -22,27 +22,27 @@ comment on table baton_internal.inbox_replays is 'messages of ordered inboxes th
 
 -- Write the condition for messages that have a place in the order of their aggregate. In a sequence a dead letter blocks the messages
 -- behind it, so every unfinished message has a place. In order of arrival a dead letter blocks nothing, so only waiting messages have one.
-create function baton_internal.inbox_ordered_condition(it baton.inboxes, prefix text, for_view boolean default false)
+create function baton_internal.inbox_ordered_condition(box baton.inboxes, prefix text, for_view boolean default false)
 returns text
 language plpgsql stable
 as $$
 begin
     return baton_internal.fill(
-        case it.order_mode when 'arrival' then '{waiting} and {aggregate_column} is not null'
+        case box.order_mode when 'arrival' then '{waiting} and {aggregate_column} is not null'
                            else '{unfinished} and {aggregate_column} is not null and {sequence} is not null' end,
-        baton_internal.inbox_parts(it, baton_internal.inbox_terms(it, prefix, for_view), prefix));
+        baton_internal.inbox_parts(box, baton_internal.inbox_terms(box, prefix, for_view), prefix));
 end
 $$;
 comment on function baton_internal.inbox_ordered_condition(baton.inboxes, text, boolean) is 'SQL for messages that have a place in the order of their aggregate';
 
 -- Write a walk over the aggregates that have unfinished messages: one index probe for each aggregate, however many messages the aggregate
 -- has. Aggregates come in the order of their hash, from `first` on, and below `until`.
-create function baton_internal.inbox_heads_sql(it baton.inboxes, name text, first text default null, until text default null)
+create function baton_internal.inbox_heads_sql(box baton.inboxes, name text, first text default null, until text default null)
 returns text
 language plpgsql stable
 as $$
 declare
-    parts jsonb := baton_internal.inbox_parts(it, baton_internal.inbox_terms(it));
+    parts jsonb := baton_internal.inbox_parts(box, baton_internal.inbox_terms(box));
     hash text := baton_internal.fill('hashtextextended({aggregate}, 0)', parts);
 begin
     return baton_internal.fill($query${walk} (h, aggregate) as (
@@ -54,7 +54,7 @@ begin
         )$query$, parts || jsonb_build_object(
             'walk', name,
             'hash', hash,
-            'ordered', baton_internal.inbox_ordered_condition(it, 't.'),
+            'ordered', baton_internal.inbox_ordered_condition(box, 't.'),
             'from_first', coalesce('and ' || hash || ' >= ' || first, ''),
             'below_until', coalesce('and ' || hash || ' < ' || until, '')));
 end
@@ -63,14 +63,14 @@ comment on function baton_internal.inbox_heads_sql(baton.inboxes, text, text, te
 
 -- Write the two walks that visit every aggregate once, from a random one on. So no aggregate is served before the others for ever, and
 -- workers seldom meet.
-create function baton_internal.inbox_random_heads_sql(it baton.inboxes)
+create function baton_internal.inbox_random_heads_sql(box baton.inboxes)
 returns text
 language plpgsql volatile
 as $$
 declare
     start text := quote_literal(hashtextextended(random()::text, 0)) || '::bigint';
 begin
-    return baton_internal.inbox_heads_sql(it, 'heads_after', start) || ', ' || baton_internal.inbox_heads_sql(it, 'heads_before', until => start)
+    return baton_internal.inbox_heads_sql(box, 'heads_after', start) || ', ' || baton_internal.inbox_heads_sql(box, 'heads_before', until => start)
         || ', heads as (select * from heads_after union all select * from heads_before)';
 end
 $$;
@@ -79,7 +79,7 @@ comment on function baton_internal.inbox_random_heads_sql(baton.inboxes) is 'que
 -- Write how an ordered inbox picks: messages without a place in a sequence (up to half of the batch), replayed ones,
 -- and the next one of each aggregate. The row in inbox_sequences decides who works on an aggregate.
 -- Rows that another transaction holds are passed over; only the first claim of a new aggregate can be waited for.
-create function baton_internal.inbox_pick_ordered_sql(it baton.inboxes, terms baton_internal.inbox_terms)
+create function baton_internal.inbox_pick_ordered_sql(box baton.inboxes, terms baton_internal.inbox_terms)
 returns text
 language plpgsql volatile
 as $$
@@ -122,28 +122,28 @@ begin
             returning s.event_id
         ), picked as materialized (
             select c.id, c.due from chosen c where c.aggregate is null or c.id in (select s.event_id from secured s)
-        )$query$, baton_internal.inbox_parts(it, terms) || jsonb_build_object(
-            'heads', baton_internal.inbox_random_heads_sql(it),
-            'ready', baton_internal.inbox_ready_condition(it, terms),
-            'one_per_id', baton_internal.inbox_one_per_id_sql(it, 'offered')));
+        )$query$, baton_internal.inbox_parts(box, terms) || jsonb_build_object(
+            'heads', baton_internal.inbox_random_heads_sql(box),
+            'ready', baton_internal.inbox_ready_condition(box, terms),
+            'one_per_id', baton_internal.inbox_one_per_id_sql(box, 'offered')));
 end
 $$;
 comment on function baton_internal.inbox_pick_ordered_sql(baton.inboxes, baton_internal.inbox_terms) is 'query that picks the next message of each aggregate';
 
 -- Let go of aggregates whose message was settled, or hold them for longer.
-create function baton_internal.settle_inbox_sequences(it baton.inboxes, terms baton_internal.inbox_terms, event_ids text[], leased_until timestamptz)
+create function baton_internal.settle_inbox_sequences(box baton.inboxes, terms baton_internal.inbox_terms, event_ids text[], leased_until timestamptz)
 returns void
 language plpgsql
 as $$
 declare
     settled text := baton_internal.fill($query$
         select {id}, {aggregate} from {relation} t where {key} = any ($2::{id_type}[]) and {aggregate_column} is not null$query$,
-        baton_internal.inbox_parts(it, terms));
+        baton_internal.inbox_parts(box, terms));
 begin
     update baton_internal.inbox_sequences s
        set leased_until = settle_inbox_sequences.leased_until, event_id = case when settle_inbox_sequences.leased_until is not null then s.event_id end
-      from baton_internal.run_as_owner(it.relation, settled, ids => event_ids) as r (id text, aggregate text)
-     where s.inbox = it.id and s.aggregate = r.aggregate and s.event_id = r.id;
+      from baton_internal.run_as_owner(box.relation, settled, ids => event_ids) as r (id text, aggregate text)
+     where s.inbox = box.id and s.aggregate = r.aggregate and s.event_id = r.id;
 end
 $$;
 comment on function baton_internal.settle_inbox_sequences(baton.inboxes, baton_internal.inbox_terms, text[], timestamptz) is
@@ -153,20 +153,20 @@ comment on function baton_internal.settle_inbox_sequences(baton.inboxes, baton_i
 -- finish a message before its turn. The function runs as baton's owner. The trigger's condition keeps the columns that it names as they
 -- were at adoption; the id is not among them. The table's owner could give the id another type, and a cast would be the owner's code: so
 -- format() writes the id by the type's own output.
-create function baton_internal.make_inbox_ordering_trigger(it baton.inboxes)
+create function baton_internal.make_inbox_ordering_trigger(box baton.inboxes)
 returns void
 language plpgsql
 as $$
 declare
-    advance name := format('inbox_%s_advance', it.id);
-    trigger_name name := format('baton_advance_%s', it.id);
-    parts jsonb := baton_internal.inbox_parts(it, baton_internal.inbox_terms(it, 'new.'), 'new.') || jsonb_build_object(
+    advance name := format('inbox_%s_advance', box.id);
+    trigger_name name := format('baton_advance_%s', box.id);
+    parts jsonb := baton_internal.inbox_parts(box, baton_internal.inbox_terms(box, 'new.'), 'new.') || jsonb_build_object(
         'trigger', quote_ident(trigger_name),
         'advance', quote_ident(advance),
-        'finished', quote_ident(it.processed_at_column),
-        'group_condition', baton_internal.inbox_group_condition(it, 'new.'));
+        'finished', quote_ident(box.processed_at_column),
+        'group_condition', baton_internal.inbox_group_condition(box, 'new.'));
 begin
-    perform baton_internal.make_inbox_function(it, 'ordering', advance, 'moves aggregates of inbox ' || it.name || ' on', baton_internal.fill($body$
+    perform baton_internal.make_inbox_function(box, 'ordering', advance, 'moves aggregates of inbox ' || box.name || ' on', baton_internal.fill($body$
         declare
             last bigint;
         begin
@@ -197,21 +197,21 @@ begin
           when (old.{finished} is null and new.{finished} is not null
                 and {aggregate_column} is not null and {sequence} is not null{group_condition})
           execute function baton_internal.{advance}()$query$, parts);
-    perform baton_internal.note_inbox_object(it.id, 'ordering', 'trigger', it.schema_name, trigger_name);
+    perform baton_internal.note_inbox_object(box.id, 'ordering', 'trigger', box.schema_name, trigger_name);
 end
 $$;
 comment on function baton_internal.make_inbox_ordering_trigger(baton.inboxes) is 'makes the trigger that keeps inbox_sequences';
 
 -- Make next_<inbox>, stalled_<inbox> and, where there are numbers, gaps_<inbox>.
-create function baton_internal.make_inbox_ordering_views(it baton.inboxes)
+create function baton_internal.make_inbox_ordering_views(box baton.inboxes)
 returns void
 language plpgsql
 as $$
 declare
-    terms baton_internal.inbox_terms := baton_internal.inbox_terms(it, for_view => true);
-    parts jsonb := baton_internal.inbox_parts(it, terms) || jsonb_build_object(
-        'heads', baton_internal.inbox_heads_sql(it, 'heads'),
-        'shown_aggregate', baton_internal.tenant_name_sql(it, 'g.aggregate'));
+    terms baton_internal.inbox_terms := baton_internal.inbox_terms(box, for_view => true);
+    parts jsonb := baton_internal.inbox_parts(box, terms) || jsonb_build_object(
+        'heads', baton_internal.inbox_heads_sql(box, 'heads'),
+        'shown_aggregate', baton_internal.tenant_name_sql(box, 'g.aggregate'));
     next_in_sequence constant text := $query$
         with recursive {heads}
         select t.* from heads h
@@ -225,16 +225,16 @@ declare
         select t.* from heads h cross join lateral (select t.* from {relation} t where {key} = ({first_arrival})) t$query$;
     gaps constant text := $query$select {shown_aggregate} as aggregate, g.expected, g.found, g.gap_age_sec from ({gaps}) g$query$;
 begin
-    if it.order_mode = 'arrival' then
-        parts := parts || jsonb_build_object('first_arrival', baton_internal.inbox_first_arrival_sql(it, terms, 'h.h', 'h.aggregate'));
+    if box.order_mode = 'arrival' then
+        parts := parts || jsonb_build_object('first_arrival', baton_internal.inbox_first_arrival_sql(box, terms, 'h.h', 'h.aggregate'));
     else
-        parts := parts || jsonb_build_object('gaps', baton_internal.inbox_gaps_query(it));
-        perform baton_internal.make_inbox_view(it, 'ordering', 'gaps_', '', 'sequences missing from inbox ' || it.name, baton_internal.fill(gaps, parts));
+        parts := parts || jsonb_build_object('gaps', baton_internal.inbox_gaps_query(box));
+        perform baton_internal.make_inbox_view(box, 'ordering', 'gaps_', '', 'sequences missing from inbox ' || box.name, baton_internal.fill(gaps, parts));
     end if;
-    perform baton_internal.make_inbox_view(it, 'ordering', 'next_', '', format('the next message of each aggregate of inbox %s', it.name),
-                                           baton_internal.fill(case it.order_mode when 'arrival' then next_by_arrival else next_in_sequence end, parts));
-    perform baton_internal.make_inbox_view(it, 'ordering', 'stalled_', '', format('aggregates of inbox %s that wait for something', it.name),
-                                           baton_internal.inbox_stalled_query(it, terms));
+    perform baton_internal.make_inbox_view(box, 'ordering', 'next_', '', format('the next message of each aggregate of inbox %s', box.name),
+                                           baton_internal.fill(case box.order_mode when 'arrival' then next_by_arrival else next_in_sequence end, parts));
+    perform baton_internal.make_inbox_view(box, 'ordering', 'stalled_', '', format('aggregates of inbox %s that wait for something', box.name),
+                                           baton_internal.inbox_stalled_query(box, terms));
 end
 $$;
 comment on function baton_internal.make_inbox_ordering_views(baton.inboxes) is 'makes the next_, stalled_ and gaps_ views';

@@ -51,52 +51,52 @@ $$;
 comment on function baton_internal.check_inbox_tiers(jsonb) is 'raises invalid_parameter_value for overlapping tiers';
 
 -- Write when a message is due, as a time since a fixed day: that is immutable, so it can be indexed.
-create function baton_internal.inbox_priority_due(it baton.inboxes, available text, prefix text)
+create function baton_internal.inbox_priority_due(box baton.inboxes, available text, prefix text)
 returns text
 language sql stable
 as $$
     select format('((least(greatest(%s, timestamptz ''0001-01-01 00:00:00+00''), timestamptz ''9999-12-31 00:00:00+00'') - timestamptz ''2000-01-01 00:00:00+00'')'
                   ' + case%s else interval %L end)',
                   available,  -- a dead letter is due at the end of time, which cannot be subtracted from
-                  coalesce(string_agg(format(' when %s%I between %s and %s then interval %L', prefix, it.priority_column, t.low, t.high, t.schedule),
+                  coalesce(string_agg(format(' when %s%I between %s and %s then interval %L', prefix, box.priority_column, t.low, t.high, t.schedule),
                                       '' order by t.place) filter (where t.place < c.tiers), ' when false then interval ''0'''),
                   max(t.schedule) filter (where t.place = c.tiers))
-      from baton_internal.parse_inbox_tiers(it.priority_tiers) t, (select jsonb_array_length(it.priority_tiers) as tiers) c
+      from baton_internal.parse_inbox_tiers(box.priority_tiers) t, (select jsonb_array_length(box.priority_tiers) as tiers) c
 $$;
 comment on function baton_internal.inbox_priority_due(baton.inboxes, text, text) is 'SQL for the due time of a message';
 
 -- Write the condition that ends a scan by due time where nothing available can follow.
-create function baton_internal.inbox_due_bound(it baton.inboxes, terms baton_internal.inbox_terms)
+create function baton_internal.inbox_due_bound(box baton.inboxes, terms baton_internal.inbox_terms)
 returns text
 language sql stable
 as $$
     select format(' and %s <= ($1 - timestamptz ''2000-01-01 00:00:00+00'') + interval %L', terms.due, max(t.schedule))
-      from baton_internal.parse_inbox_tiers(it.priority_tiers) t
+      from baton_internal.parse_inbox_tiers(box.priority_tiers) t
 $$;
 comment on function baton_internal.inbox_due_bound(baton.inboxes, baton_internal.inbox_terms) is 'SQL for messages that may be available';
 
 -- Write the condition for the messages of a tier. Each message is in exactly one.
-create function baton_internal.inbox_tier_condition(it baton.inboxes, tier text, prefix text default 't.')
+create function baton_internal.inbox_tier_condition(box baton.inboxes, tier text, prefix text default 't.')
 returns text
 language plpgsql stable
 as $$
 declare
     condition text;
 begin
-    if it.priority_tiers is null then
-        raise exception 'inbox "%" has no priorities', it.name
+    if box.priority_tiers is null then
+        raise exception 'inbox "%" has no priorities', box.name
             using errcode = 'BT004', hint = 'turn them on with baton.enable_inbox_priority()';
     end if;
-    select case when t.place < jsonb_array_length(it.priority_tiers)
-                then format(' and %s%I between %s and %s', prefix, it.priority_column, t.low, t.high)
+    select case when t.place < jsonb_array_length(box.priority_tiers)
+                then format(' and %s%I between %s and %s', prefix, box.priority_column, t.low, t.high)
                 else format(' and not coalesce(%s, false)', coalesce(
-                    (select string_agg(format('%s%I between %s and %s', prefix, it.priority_column, o.low, o.high), ' or ')
-                       from baton_internal.parse_inbox_tiers(it.priority_tiers) o where o.place < t.place), 'false')) end
-      into condition from baton_internal.parse_inbox_tiers(it.priority_tiers) t where t.name = tier;
+                    (select string_agg(format('%s%I between %s and %s', prefix, box.priority_column, o.low, o.high), ' or ')
+                       from baton_internal.parse_inbox_tiers(box.priority_tiers) o where o.place < t.place), 'false')) end
+      into condition from baton_internal.parse_inbox_tiers(box.priority_tiers) t where t.name = tier;
     if not found then
-        raise exception 'inbox "%" has no tier "%"', it.name, tier
+        raise exception 'inbox "%" has no tier "%"', box.name, tier
             using errcode = 'undefined_object',
-                  hint = 'its tiers are: ' || (select string_agg(t.name, ', ' order by t.place) from baton_internal.parse_inbox_tiers(it.priority_tiers) t);
+                  hint = 'its tiers are: ' || (select string_agg(t.name, ', ' order by t.place) from baton_internal.parse_inbox_tiers(box.priority_tiers) t);
     end if;
     return condition;
 end
@@ -104,21 +104,21 @@ $$;
 comment on function baton_internal.inbox_tier_condition(baton.inboxes, text, text) is 'SQL for the messages of one tier';
 
 -- Make the index by due time and a view per tier.
-create function baton_internal.make_inbox_priority_parts(it baton.inboxes)
+create function baton_internal.make_inbox_priority_parts(box baton.inboxes)
 returns void
 language plpgsql
 as $$
 declare
-    bare baton_internal.inbox_terms := baton_internal.inbox_terms(it, '');
+    bare baton_internal.inbox_terms := baton_internal.inbox_terms(box, '');
     tier record;
 begin
     -- The attempts beside the due time let a claim pass over an adopted table's dead letters within the index.
-    perform baton_internal.make_inbox_index(it, 'priority', '_due', format('(%s%s) where %s', bare.due,
-        case when it.layout = 'mapped' then format(', %I', it.retry_count_column) else '' end, bare.unfinished));
-    for tier in select t.name, t.schedule from baton_internal.parse_inbox_tiers(it.priority_tiers) t order by t.place loop
-        perform baton_internal.make_inbox_view(it, 'priority', 'pending_', '_' || tier.name,
-            format('pending messages of inbox %s in tier %s, due within %s', it.name, tier.name, tier.schedule),
-            format('select t.* from %s t where %s %s', it.relation, (baton_internal.inbox_terms(it, for_view => true)).pending, baton_internal.inbox_tier_condition(it, tier.name)));
+    perform baton_internal.make_inbox_index(box, 'priority', '_due', format('(%s%s) where %s', bare.due,
+        case when box.layout = 'mapped' then format(', %I', box.retry_count_column) else '' end, bare.unfinished));
+    for tier in select t.name, t.schedule from baton_internal.parse_inbox_tiers(box.priority_tiers) t order by t.place loop
+        perform baton_internal.make_inbox_view(box, 'priority', 'pending_', '_' || tier.name,
+            format('pending messages of inbox %s in tier %s, due within %s', box.name, tier.name, tier.schedule),
+            format('select t.* from %s t where %s %s', box.relation, (baton_internal.inbox_terms(box, for_view => true)).pending, baton_internal.inbox_tier_condition(box, tier.name)));
     end loop;
 end
 $$;
@@ -133,29 +133,29 @@ language plpgsql
 security definer set search_path = pg_catalog, pg_temp set lock_timeout = '5s'
 as $$
 declare
-    it baton.inboxes := baton_internal.need_inbox(inbox, path);
+    box baton.inboxes := baton_internal.need_inbox(inbox, path);
 begin
-    perform baton_internal.check_inbox_change(it);
-    perform baton_internal.check_inbox_is_queue(it);
-    if it.order_mode is not null then
-        raise exception 'inbox "%" is ordered, it cannot have priorities as well', it.name
+    perform baton_internal.check_inbox_change(box);
+    perform baton_internal.check_inbox_is_queue(box);
+    if box.order_mode is not null then
+        raise exception 'inbox "%" is ordered, it cannot have priorities as well', box.name
             using errcode = 'invalid_parameter_value',
                   hint = 'call baton.disable_inbox_ordering() first, or use an ordered inbox per priority';
     end if;
     perform baton_internal.check_inbox_tiers(tiers);
-    if it.priority_tiers is not null then
-        if it.priority_column = priority_col and it.priority_tiers = tiers then
+    if box.priority_tiers is not null then
+        if box.priority_column = priority_col and box.priority_tiers = tiers then
             return;
         end if;
-        raise exception 'inbox "%" has other priorities', it.name
+        raise exception 'inbox "%" has other priorities', box.name
             using errcode = 'duplicate_object', hint = 'call baton.disable_inbox_priority() first';
     end if;
     update baton.inboxes i
        set priority_tiers = tiers,
-           priority_column = baton_internal.check_inbox_column(it, priority_col, 'priority', '{smallint,integer,bigint}')
-     where i.id = it.id returning i.* into it;
-    perform baton_internal.lock_inbox_table(it, 'share');
-    perform baton_internal.make_inbox_priority_parts(it);
+           priority_column = baton_internal.check_inbox_column(box, priority_col, 'priority', '{smallint,integer,bigint}')
+     where i.id = box.id returning i.* into box;
+    perform baton_internal.lock_inbox_table(box, 'share');
+    perform baton_internal.make_inbox_priority_parts(box);
 end
 $$;
 comment on function baton.enable_inbox_priority(text, text, jsonb, name[]) is 'claims by due time of priority tiers; makes a pending view per tier';
@@ -167,18 +167,18 @@ language plpgsql
 security definer set search_path = pg_catalog, pg_temp set lock_timeout = '5s'
 as $$
 declare
-    it baton.inboxes := baton_internal.need_inbox(inbox, path);
+    box baton.inboxes := baton_internal.need_inbox(inbox, path);
 begin
-    perform baton_internal.check_inbox_change(it);
-    if it.priority_tiers is null then
+    perform baton_internal.check_inbox_change(box);
+    if box.priority_tiers is null then
         if if_exists then
             return;
         end if;
-        raise exception 'inbox "%" has no priorities', it.name using errcode = 'BT004';
+        raise exception 'inbox "%" has no priorities', box.name using errcode = 'BT004';
     end if;
-    perform baton_internal.lock_inbox_table(it, 'access exclusive');
-    perform baton_internal.drop_inbox_objects(it, 'priority');
-    update baton.inboxes i set priority_tiers = null where i.id = it.id;
+    perform baton_internal.lock_inbox_table(box, 'access exclusive');
+    perform baton_internal.drop_inbox_objects(box, 'priority');
+    update baton.inboxes i set priority_tiers = null where i.id = box.id;
 end
 $$;
 comment on function baton.disable_inbox_priority(text, boolean, name[]) is 'makes an inbox with priorities a plain one again';

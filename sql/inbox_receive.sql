@@ -16,7 +16,7 @@ comment on function baton_internal.check_inbox_enabled() is 'raises BT005 while 
 -- Return which of the messages just stored had been here before, after removing them again. A row that was being
 -- deleted when its id was looked up is found here: the insert has waited for that deletion to commit. Under a
 -- snapshot that does not move, the unique key of the remembered ids decides instead.
-create function baton_internal.reject_inbox_repeats(it baton.inboxes, event_ids text[])
+create function baton_internal.reject_inbox_repeats(box baton.inboxes, event_ids text[])
 returns text[]
 language plpgsql
 as $$
@@ -24,13 +24,13 @@ declare
     repeats text[];
 begin
     if current_setting('transaction_isolation') not like 'read%' then
-        insert into baton_internal.inbox_keys (inbox, event_id) select it.id, e from unnest(event_ids) e order by e
+        insert into baton_internal.inbox_keys (inbox, event_id) select box.id, e from unnest(event_ids) e order by e
         on conflict do nothing;  -- raises serialization_failure when the other id is newer than our snapshot
         return '{}';
     end if;
-    select array_agg(k.event_id) into repeats from baton_internal.inbox_keys k where k.inbox = it.id and k.event_id = any (event_ids);
+    select array_agg(k.event_id) into repeats from baton_internal.inbox_keys k where k.inbox = box.id and k.event_id = any (event_ids);
     if repeats is not null then
-        execute format('delete from %s where %I = any ($1)', it.relation, it.id_column) using repeats;
+        execute format('delete from %s where %I = any ($1)', box.relation, box.id_column) using repeats;
     end if;
     return coalesce(repeats, '{}');
 end
@@ -40,7 +40,7 @@ comment on function baton_internal.reject_inbox_repeats(baton.inboxes, text[]) i
 -- Write the statement that stores a batch in a managed inbox and reports each message as new or duplicate.
 -- Rows go in by id, so that two receivers of the same messages wait for each other but never in a circle; their
 -- times keep the order in which they were handed over. A message that comes with an error is a dead letter.
-create function baton_internal.inbox_receive_managed_sql(it baton.inboxes)
+create function baton_internal.inbox_receive_managed_sql(box baton.inboxes)
 returns text
 language sql stable
 as $$
@@ -70,9 +70,9 @@ as $$
         )
         select array_agg(g.key order by g.position), array_agg(g.event_id order by g.position),
                array_agg(case when f.key is not null and g.first then 'new' else 'duplicate' end order by g.position)
-          from given g left join fresh f on f.key = g.key$query$, it.relation, it.max_retries, it.id, baton_internal.inbox_arrival_sequence(it),
-        case when it.tenancy then baton_internal.tenant_key_sql(baton_internal.message_tenant_sql(it, 'm.'), 'm.event_id') else 'm.event_id' end,
-        it.id_column, baton_internal.message_tenant_sql(it, 'g.'))
+          from given g left join fresh f on f.key = g.key$query$, box.relation, box.max_retries, box.id, baton_internal.inbox_arrival_sequence(box),
+        case when box.tenancy then baton_internal.tenant_key_sql(baton_internal.message_tenant_sql(box, 'm.'), 'm.event_id') else 'm.event_id' end,
+        box.id_column, baton_internal.message_tenant_sql(box, 'g.'))
 $$;
 comment on function baton_internal.inbox_receive_managed_sql(baton.inboxes) is 'statement that stores a batch in a managed inbox';
 
@@ -169,7 +169,7 @@ language plpgsql
 security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-    it baton.inboxes := baton_internal.need_tenant_inbox(inbox, path);
+    box baton.inboxes := baton_internal.need_tenant_inbox(inbox, path);
     keys text[];
     ids text[];
     outcomes text[];
@@ -179,30 +179,30 @@ declare
 begin
     perform baton_internal.check_inbox_enabled();
     perform baton_internal.check_inbox_messages(messages);
-    perform baton_internal.check_inbox_message_tenants(it, messages);
-    if it.layout = 'managed' then
+    perform baton_internal.check_inbox_message_tenants(box, messages);
+    if box.layout = 'managed' then
         messages := baton_internal.with_short_ids(messages);
     end if;
     perform baton_internal.check_inbox_values(messages);
-    if it.layout = 'managed' then
-        perform set_config('baton.receiving', it.id::text, true);
-        execute baton_internal.inbox_receive_managed_sql(it) into keys, ids, outcomes using clock_timestamp(), messages;
+    if box.layout = 'managed' then
+        perform set_config('baton.receiving', box.id::text, true);
+        execute baton_internal.inbox_receive_managed_sql(box) into keys, ids, outcomes using clock_timestamp(), messages;
         perform set_config('baton.receiving', '', true);
         fresh := array(select o.key from unnest(keys, outcomes) with ordinality o (key, outcome, position) where o.outcome = 'new' order by o.position);
-        repeats := baton_internal.reject_inbox_repeats(it, fresh);
-        if it.order_mode = 'arrival' and cardinality(fresh) between 1 and cardinality(ids) - 1 then
-            perform baton_internal.renumber_inbox_arrivals(it, fresh);
+        repeats := baton_internal.reject_inbox_repeats(box, fresh);
+        if box.order_mode = 'arrival' and cardinality(fresh) between 1 and cardinality(ids) - 1 then
+            perform baton_internal.renumber_inbox_arrivals(box, fresh);
         end if;
     else
-        perform baton_internal.check_inbox_grants(it, '{insert}');
-        select r.event_ids, r.event_ids, r.outcomes into keys, ids, outcomes from baton_internal.receive_adopted(it, messages) r;
-        perform baton_internal.check_inbox_ledger_owner(it, array(select o.id from unnest(ids, outcomes) o (id, outcome) where o.outcome = 'duplicate'));
+        perform baton_internal.check_inbox_grants(box, '{insert}');
+        select r.event_ids, r.event_ids, r.outcomes into keys, ids, outcomes from baton_internal.receive_adopted(box, messages) r;
+        perform baton_internal.check_inbox_ledger_owner(box, array(select o.id from unnest(ids, outcomes) o (id, outcome) where o.outcome = 'duplicate'));
     end if;
     return query select o.position::int, o.id, case when o.key = any (repeats) then 'duplicate' else o.outcome end
                    from unnest(keys, ids, outcomes) with ordinality o (key, id, outcome, position);
     select count(*) into duplicates from unnest(keys, outcomes) o (key, outcome) where o.outcome = 'duplicate' or o.key = any (repeats);
     if duplicates > 0 then
-        insert into baton_internal.inbox_duplicates (inbox, duplicates) values (it.id, duplicates);
+        insert into baton_internal.inbox_duplicates (inbox, duplicates) values (box.id, duplicates);
     end if;
 end
 $$;
@@ -217,11 +217,11 @@ language plpgsql
 security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-    it baton.inboxes := baton_internal.need_inbox(inbox, path);
+    box baton.inboxes := baton_internal.need_inbox(inbox, path);
     moment timestamptz := clock_timestamp();
     stored bigint;
 begin
-    if it.layout <> 'managed' or it.tenancy then
+    if box.layout <> 'managed' or box.tenancy then
         return (select r.outcome from baton.receive_many(inbox, jsonb_build_array(jsonb_build_object(
             'event_id', event_id, 'event_type', event_type, 'payload', payload, 'source', source, 'aggregate_id', aggregate_id,
             'headers', headers, 'trace_id', trace_id, 'sequence_num', sequence_num, 'priority', priority,
@@ -234,17 +234,17 @@ begin
     end if;
     event_id := baton_internal.short_id(event_id);
     perform baton_internal.check_inbox_values('the message', event_id, aggregate_id, event_type, source, trace_id, null, available_at);
-    perform set_config('baton.receiving', it.id::text, true);
+    perform set_config('baton.receiving', box.id::text, true);
     execute format('insert into %s (event_id, event_type, payload, source, aggregate_id, headers, trace_id, sequence_num, priority,'
                    ' received_at, available_at) select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11'
                    ' where not exists (select 1 from baton_internal.inbox_keys k where k.inbox = %s and k.event_id = $1)'
-                   ' on conflict (event_id) do nothing', it.relation, it.id)
+                   ' on conflict (event_id) do nothing', box.relation, box.id)
       using event_id, coalesce(event_type, 'unknown'), payload, source, aggregate_id, headers, trace_id, sequence_num, priority::smallint,
             moment, coalesce(available_at, moment);
     get diagnostics stored = row_count;
     perform set_config('baton.receiving', '', true);
-    if stored = 0 or baton_internal.reject_inbox_repeats(it, array[event_id]) <> '{}' then
-        insert into baton_internal.inbox_duplicates (inbox, duplicates) values (it.id, 1);
+    if stored = 0 or baton_internal.reject_inbox_repeats(box, array[event_id]) <> '{}' then
+        insert into baton_internal.inbox_duplicates (inbox, duplicates) values (box.id, 1);
         return 'duplicate';
     end if;
     return 'new';

@@ -1,40 +1,40 @@
 -- Replaying messages: those that somebody names, or all dead ones.
 
 -- Offer messages again: processed and dead ones of these keys or, without keys, all dead ones. Returns how many are offered again.
-create function baton_internal.replay_messages(it baton.inboxes, keys text[])
+create function baton_internal.replay_messages(box baton.inboxes, keys text[])
 returns bigint
 language plpgsql
 as $$
 declare
-    terms constant baton_internal.inbox_terms := baton_internal.inbox_terms(it);
+    terms constant baton_internal.inbox_terms := baton_internal.inbox_terms(box);
     replayed text[];
 begin
-    perform baton_internal.check_inbox_grants(it, '{select,update}');
+    perform baton_internal.check_inbox_grants(box, '{select,update}');
     -- Decided before the rows change: which of them are behind their aggregate's last sequence.
-    replayed := array(select r.id from baton_internal.run_as_owner(it.relation,
-        format('select %s from %s t where %s%s order by 1 for update', terms.id, it.relation,
+    replayed := array(select r.id from baton_internal.run_as_owner(box.relation,
+        format('select %s from %s t where %s%s order by 1 for update', terms.id, box.relation,
                case when keys is null then format('(%s)', terms.dead)
-                    else format('t.%I = any ($2::%s[]) and ((%s) or (%s))', it.id_column, terms.id_type, terms.done, terms.dead) end,
-               baton_internal.inbox_group_condition(it, 't.')), ids => keys) as r (id text));
+                    else format('t.%I = any ($2::%s[]) and ((%s) or (%s))', box.id_column, terms.id_type, terms.done, terms.dead) end,
+               baton_internal.inbox_group_condition(box, 't.')), ids => keys) as r (id text));
     if replayed = '{}' then
         return 0;
     end if;
-    if it.order_mode = 'sequence' then
+    if box.order_mode = 'sequence' then
         insert into baton_internal.inbox_replays (inbox, event_id)
-        select it.id, r.id
-          from baton_internal.run_as_owner(it.relation, format('select %s, %s, t.%I::bigint from %s t where t.%I = any ($2::%s[]) %s',
-                   terms.id, terms.aggregate, it.sequence_column, it.relation, it.id_column, terms.id_type,
-                   baton_internal.inbox_group_condition(it, 't.')), ids => replayed) as r (id text, aggregate text, sequence bigint)
-          join baton_internal.inbox_sequences s on s.inbox = it.id and s.aggregate = r.aggregate and r.sequence <= s.last_sequence
+        select box.id, r.id
+          from baton_internal.run_as_owner(box.relation, format('select %s, %s, t.%I::bigint from %s t where t.%I = any ($2::%s[]) %s',
+                   terms.id, terms.aggregate, box.sequence_column, box.relation, box.id_column, terms.id_type,
+                   baton_internal.inbox_group_condition(box, 't.')), ids => replayed) as r (id text, aggregate text, sequence bigint)
+          join baton_internal.inbox_sequences s on s.inbox = box.id and s.aggregate = r.aggregate and r.sequence <= s.last_sequence
          where octet_length(r.id) <= baton_internal.longest_kept_id()
         on conflict do nothing;
-        perform baton_internal.settle_inbox_sequences(it, terms, replayed, null);
+        perform baton_internal.settle_inbox_sequences(box, terms, replayed, null);
     end if;
-    perform baton_internal.change_as_owner(it.relation, format('update %s t set %s where t.%I = any ($2::%s[]) %s', it.relation, terms.replay,
-                it.id_column, terms.id_type, baton_internal.inbox_group_condition(it, 't.')), clock_timestamp(), replayed);
-    delete from baton_internal.inbox_work w where w.inbox = it.id and w.event_id = any (replayed);
-    perform baton_internal.alert('inbox_replay', format('%I.%I', it.schema_name, it.name),
-                        jsonb_build_object('count', cardinality(replayed), 'event_ids', (select jsonb_agg(baton_internal.tenant_name(it, e)) from unnest(replayed[1:20]) e), 'by', session_user));
+    perform baton_internal.change_as_owner(box.relation, format('update %s t set %s where t.%I = any ($2::%s[]) %s', box.relation, terms.replay,
+                box.id_column, terms.id_type, baton_internal.inbox_group_condition(box, 't.')), clock_timestamp(), replayed);
+    delete from baton_internal.inbox_work w where w.inbox = box.id and w.event_id = any (replayed);
+    perform baton_internal.alert('inbox_replay', format('%I.%I', box.schema_name, box.name),
+                        jsonb_build_object('count', cardinality(replayed), 'event_ids', (select jsonb_agg(baton_internal.tenant_name(box, e)) from unnest(replayed[1:20]) e), 'by', session_user));
     return cardinality(replayed);
 end
 $$;
@@ -47,14 +47,14 @@ language plpgsql
 security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-    it constant baton.inboxes := baton_internal.need_tenant_inbox(replay_inbox_messages.name, path);
+    box constant baton.inboxes := baton_internal.need_tenant_inbox(replay_inbox_messages.name, path);
 begin
-    perform baton_internal.check_inbox_is_queue(it);
+    perform baton_internal.check_inbox_is_queue(box);
     if event_ids is null or array_position(event_ids, null) is not null then
         raise exception 'ids of messages are needed'
             using errcode = 'invalid_parameter_value', hint = 'without any, baton.replay_inbox_messages(''...'') offers all dead messages of an inbox again';
     end if;
-    return baton_internal.replay_messages(it, baton_internal.inbox_message_keys(it, event_ids));
+    return baton_internal.replay_messages(box, baton_internal.inbox_message_keys(box, event_ids));
 end
 $$;
 comment on function baton.replay_inbox_messages(text, text[], name[]) is 'offers the named processed or dead messages again';
@@ -66,10 +66,10 @@ language plpgsql
 security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-    it constant baton.inboxes := baton_internal.need_tenant_inbox(inbox, path);
+    box constant baton.inboxes := baton_internal.need_tenant_inbox(inbox, path);
 begin
-    perform baton_internal.check_inbox_is_queue(it);
-    return baton_internal.replay_messages(it, null);
+    perform baton_internal.check_inbox_is_queue(box);
+    return baton_internal.replay_messages(box, null);
 end
 $$;
 comment on function baton_internal.replay_dead_messages(text, name[]) is 'offers all dead messages of an inbox again; called by replay_inbox_messages()';

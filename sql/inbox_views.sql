@@ -21,28 +21,28 @@ $$;
 comment on function baton_internal.may_read(regclass) is 'raises insufficient_privilege unless the present user may read a whole table';
 
 -- Make a view for an inbox, refusing to replace what is not ours.
-create function baton_internal.make_inbox_view(it baton.inboxes, part text, prefix text, suffix text, description text, query text)
+create function baton_internal.make_inbox_view(box baton.inboxes, part text, prefix text, suffix text, description text, query text)
 returns name
 language plpgsql
 as $$
 declare
-    view_name name := baton_internal.derived_name(prefix, it.name, suffix);
+    view_name name := baton_internal.derived_name(prefix, box.name, suffix);
     reader text;
 begin
-    if to_regclass(format('%I.%I', it.schema_name, view_name)) is not null then
-        raise exception 'relation "%" already exists in schema "%"', view_name, it.schema_name
+    if to_regclass(format('%I.%I', box.schema_name, view_name)) is not null then
+        raise exception 'relation "%" already exists in schema "%"', view_name, box.schema_name
             using errcode = 'duplicate_table',
-                  hint = format('inbox "%s" needs this name for its view; rename the other relation or choose another name', it.name);
+                  hint = format('inbox "%s" needs this name for its view; rename the other relation or choose another name', box.name);
     end if;
-    if it.layout <> 'managed' then
-        query := format('select v.* from (%s) v where baton_internal.may_read(%L::regclass)', query, it.relation);
+    if box.layout <> 'managed' then
+        query := format('select v.* from (%s) v where baton_internal.may_read(%L::regclass)', query, box.relation);
     end if;
-    execute format('create view %I.%I as %s', it.schema_name, view_name, query);
-    execute format('comment on view %I.%I is %L', it.schema_name, view_name, description);
-    perform baton_internal.note_inbox_object(it.id, part, 'view', it.schema_name, view_name);
+    execute format('create view %I.%I as %s', box.schema_name, view_name, query);
+    execute format('comment on view %I.%I is %L', box.schema_name, view_name, description);
+    perform baton_internal.note_inbox_object(box.id, part, 'view', box.schema_name, view_name);
     foreach reader in array '{baton_consumer,baton_operator,baton_viewer,baton_relay}'::text[] loop
         if to_regrole(reader) is not null then
-            execute format('grant select on %I.%I to %I', it.schema_name, view_name, reader);
+            execute format('grant select on %I.%I to %I', box.schema_name, view_name, reader);
         end if;
     end loop;
     return view_name;
@@ -52,7 +52,7 @@ comment on function baton_internal.make_inbox_view(baton.inboxes, text, text, te
 
 -- Write the query of stats_<inbox>: per event type, with what was processed in the last hour only, so that
 -- history costs nothing.
-create function baton_internal.inbox_stats_query(it baton.inboxes, terms baton_internal.inbox_terms)
+create function baton_internal.inbox_stats_query(box baton.inboxes, terms baton_internal.inbox_terms)
 returns text
 language sql stable
 as $$
@@ -67,48 +67,48 @@ as $$
                 select %2$s, 0, count(*), 0, sum(extract(epoch from t.%6$I) - extract(epoch from t.%7$I))
                   from %1$s t where %5$s and t.%6$I > now() - interval '1 hour' group by 1) s
          group by s.event_type$query$,
-        it.relation, case when it.event_type_column is null then 'null::text' else format('t.%I::text', it.event_type_column) end,
-        terms.pending, terms.dead, terms.done, it.processed_at_column, it.received_at_column)
+        box.relation, case when box.event_type_column is null then 'null::text' else format('t.%I::text', box.event_type_column) end,
+        terms.pending, terms.dead, terms.done, box.processed_at_column, box.received_at_column)
 $$;
 comment on function baton_internal.inbox_stats_query(baton.inboxes, baton_internal.inbox_terms) is 'query behind stats_<inbox>';
 
 -- Write the query of dlq_<inbox>; in an ordered inbox it says which dead letter holds up its aggregate.
-create function baton_internal.inbox_dead_query(it baton.inboxes, terms baton_internal.inbox_terms)
+create function baton_internal.inbox_dead_query(box baton.inboxes, terms baton_internal.inbox_terms)
 returns text
 language sql stable
 as $$
     select format('select t.*%s from %s t where %s',
-                  case when it.order_mode = 'sequence' then
+                  case when box.order_mode = 'sequence' then
                       format(', t.%3$I = coalesce((select s.last_sequence from baton_internal.inbox_sequences s'
                              ' where s.inbox = %1$s and s.aggregate = %2$s), 0) + 1 as blocks_aggregate',
-                             it.id, terms.aggregate, it.sequence_column) else '' end,
-                  it.relation, terms.dead)
+                             box.id, terms.aggregate, box.sequence_column) else '' end,
+                  box.relation, terms.dead)
 $$;
 comment on function baton_internal.inbox_dead_query(baton.inboxes, baton_internal.inbox_terms) is 'query behind dlq_<inbox>';
 
 -- Make or remake the plain views of an inbox.
-create function baton_internal.make_inbox_views(it baton.inboxes)
+create function baton_internal.make_inbox_views(box baton.inboxes)
 returns void
 language plpgsql
 as $$
 declare
     terms baton_internal.inbox_terms;
 begin
-    perform baton_internal.drop_inbox_objects(it, 'core', 'view');
-    if it.layout = 'processed_events' then
+    perform baton_internal.drop_inbox_objects(box, 'core', 'view');
+    if box.layout = 'processed_events' then
         return;  -- ids without a state have nothing to show
     end if;
-    terms := baton_internal.inbox_terms(it, for_view => true);
-    perform baton_internal.make_inbox_view(it, 'core', 'pending_', '', format('unprocessed messages of inbox %s that still have attempts', it.name),
-                                  format('select t.* from %s t where %s', it.relation, terms.pending));
-    if it.with_dead_letter then
-        perform baton_internal.make_inbox_view(it, 'core', 'dlq_', '', format('messages of inbox %s that used up their attempts', it.name),
-                                      baton_internal.inbox_dead_query(it, terms));
+    terms := baton_internal.inbox_terms(box, for_view => true);
+    perform baton_internal.make_inbox_view(box, 'core', 'pending_', '', format('unprocessed messages of inbox %s that still have attempts', box.name),
+                                  format('select t.* from %s t where %s', box.relation, terms.pending));
+    if box.with_dead_letter then
+        perform baton_internal.make_inbox_view(box, 'core', 'dlq_', '', format('messages of inbox %s that used up their attempts', box.name),
+                                      baton_internal.inbox_dead_query(box, terms));
     end if;
-    if it.with_stats then
-        perform baton_internal.make_inbox_view(it, 'core', 'stats_', '',
-                                      format('inbox %s by event type; processed and its average cover the last hour', it.name),
-                                      baton_internal.inbox_stats_query(it, terms));
+    if box.with_stats then
+        perform baton_internal.make_inbox_view(box, 'core', 'stats_', '',
+                                      format('inbox %s by event type; processed and its average cover the last hour', box.name),
+                                      baton_internal.inbox_stats_query(box, terms));
     end if;
 end
 $$;

@@ -9,7 +9,7 @@ security definer set search_path = pg_catalog, pg_temp set client_min_messages =
 as $$
 declare
     made text;
-    it baton.inboxes;
+    box baton.inboxes;
     outbox baton.outboxes;
     stream baton.stream_tables;
 begin
@@ -28,12 +28,12 @@ begin
     for stream in select s.* from baton.stream_tables s join pg_catalog.pg_class c on c.oid = s.relation order by s.level desc loop
         perform baton_internal.remove_stream(stream.relation, true);
     end loop;
-    for it in select i.* from baton.inboxes i loop
-        perform baton_internal.drop_inbox_objects(it);
-        if it.layout = 'managed' and it.relation::text !~ '^[0-9]' then
-            execute format('drop table %s', it.relation);
+    for box in select i.* from baton.inboxes i loop
+        perform baton_internal.drop_inbox_objects(box);
+        if box.layout = 'managed' and box.relation::text !~ '^[0-9]' then
+            execute format('drop table %s', box.relation);
         end if;
-        delete from baton.inboxes i where i.id = it.id;
+        delete from baton.inboxes i where i.id = box.id;
     end loop;
     for outbox in select o.* from baton.outboxes o join pg_catalog.pg_class c on c.oid = o.relation loop
         perform baton_internal.remove_outbox(outbox.relation, true);
