@@ -366,16 +366,16 @@ void run(const std::string& url, const std::filesystem::path& folder, const Sele
             "|---|---|---|---|---|---|---|\n",
             events);
         const long few = std::max(events / 10, 1L);
-        with_each([&](Contest& it) {
-            if (it.broker == &rabbit) {
+        with_each([&](Contest& contest) {
+            if (contest.broker == &rabbit) {
                 fill(db, "few_events", "jsonb", few);
-                it.rate = saturate(*it.rival, url, folder, "few_events", few, rounds, bars);
+                contest.rate = saturate(*contest.rival, url, folder, "few_events", few, rounds, bars);
                 return;
             }
-            it.rate = saturate(*it.rival, url, folder, "events", events, rounds, bars);
-            if (it.broker != &kafka) return;
+            contest.rate = saturate(*contest.rival, url, folder, "events", events, rounds, bars);
+            if (contest.broker != &kafka) return;
             fill(db, "events_as_json", "json", events);
-            Rival as_json = *it.rival;
+            Rival as_json = *contest.rival;
             as_json.name += ", payload as json";
             saturate(as_json, url, folder, "events_as_json", events, rounds, bars);
             db.exec("select baton.drop_outbox('events_as_json')");
@@ -388,10 +388,10 @@ void run(const std::string& url, const std::filesystem::path& folder, const Sele
             "| broker | its own round trip | relay, idle | events/s | relay, half of saturation "
             "|\n|---|---|---|---|---|\n");
         show_latency(nothing, url, 40'000);
-        with_each([&](Contest& it) {
+        with_each([&](Contest& contest) {
             // A queue that nobody reads slows RabbitMQ down the longer it is.
-            if (it.broker == &rabbit) create_rabbitmq_queue(rabbit.port(), "bench");
-            show_latency(*it.rival, url, std::min(it.rate, 40'000.0));
+            if (contest.broker == &rabbit) create_rabbitmq_queue(rabbit.port(), "bench");
+            show_latency(*contest.rival, url, std::min(contest.rate, 40'000.0));
         });
     }
     if (selection.part("writers")) {
@@ -399,7 +399,7 @@ void run(const std::string& url, const std::filesystem::path& folder, const Sele
             "\n## Eight writers with an event in each transaction, while the relay carries them away\n\n"
             "| sink | writers alone, tps | with the relay |\n|---|---|---|\n");
         slow_down(nothing, url, folder, rounds);
-        with_each([&](Contest& it) { slow_down(*it.rival, url, folder, rounds); });
+        with_each([&](Contest& contest) { slow_down(*contest.rival, url, folder, rounds); });
     }
     if (const char* picture = std::getenv("BATON_BENCH_CHART"); picture != nullptr && !bars.empty())
         write_chart(picture, "Events per second: the relay against the bare producer", bars);
