@@ -21,6 +21,8 @@ extern "C" {
 #include "parser/parsetree.h"
 #include "rewrite/rewriteHandler.h"
 #include "rewrite/rewriteManip.h"
+#include "utils/fmgroids.h"
+#include "utils/numeric.h"
 #include "utils/rls.h"
 #include "utils/ruleutils.h"
 }

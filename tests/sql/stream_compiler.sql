@@ -38,6 +38,20 @@ select is(sources, jsonb_build_array(jsonb_build_object('relation', 'shop.orders
   from baton_internal.compile_stream_query('select id from big');
 select unalike(qualified, '% orders%', 'names are written with their schema') from baton_internal.compile_stream_query('select id from orders');
 
+-- Aggregates that can be carried on from their old values are, and others are not.
+create table shop.lines (id int, price numeric(10,2) not null, paid numeric(10,2), loose numeric not null);
+select is(split_part(tree, e'\n', 1), v.label, v.query)
+  from (values ('select id, count(*), sum(price) as s from lines group by id', 'aggregate (carried on)'), ('select count(*), sum(price * 2) as s from lines', 'aggregate (carried on)'),
+               ('select id, count(*) as n, count(paid) as c, sum(paid) as s from lines group by id', 'aggregate (carried on)'),
+               ('select id, count(*) as n, sum(paid) as s from lines group by id', 'aggregate (of touched keys)'),       -- null or zero?
+               ('select id, sum(price) as s from lines group by id', 'aggregate (of touched keys)'),                     -- is the group still there?
+               ('select id, count(*) as n, sum(loose) as s from lines group by id', 'aggregate (of touched keys)'),      -- how many digits?
+               ('select id, count(*) as n, sum(price / 3) as s from lines group by id', 'aggregate (of touched keys)'),
+               ('select o.id, count(*) as n, sum(price) as s from orders o left join lines l on l.id = o.id group by o.id', 'aggregate (of touched keys)'),
+               ('select loose, count(*) as n from lines group by loose', 'aggregate (of touched keys)'),                 -- 1.0 or 1.00?
+               ('select id, count(*) as n, min(price) as m from lines group by id', 'aggregate (of touched keys)')) v (query, label)
+ cross join lateral baton_internal.compile_stream_query(v.query);
+
 select throws_ok(format('select * from baton_internal.compile_stream_query(%L)', v.query), v.code, v.message, v.query)
   from (values ('select 1; select 2', '42601', 'a stream table is made of one statement, not of 2'),
                ('delete from orders', '42601', 'a stream table is made of a SELECT'),

@@ -220,9 +220,6 @@ std::string table_text(Oid relation) {
     return name;
 }
 
-namespace {
-
-// Whether two values of a type that are equal always have the same bytes.
 bool equality_is_image(const Column& column) {
     const bool is_enum = pg::call([&] { return type_is_enum(column.type); });
     switch (column.type) {
@@ -245,8 +242,6 @@ bool equality_is_image(const Column& column) {
             return is_enum;
     }
 }
-
-}  // namespace
 
 std::string image_text(const Column& column, const std::string& reference) {
     return equality_is_image(column) ? reference : "baton_internal.image(" + reference + ")";

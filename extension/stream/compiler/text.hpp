@@ -41,6 +41,8 @@ std::string type_text(Oid type, int32 typmod);
 std::string quoted(const char* identifier);
 std::string table_text(Oid relation);
 
+// Whether two values of a column that are equal always have the same bytes.
+bool equality_is_image(const Column& column);
 // What to group by so that only rows with the same bytes fall together.
 std::string image_text(const Column& column, const std::string& reference);
 // Rows with weights, netted: every row once, under the columns' names and baton_weight.

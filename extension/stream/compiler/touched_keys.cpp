@@ -13,7 +13,7 @@
 // even where computing it again is not (sums of floats, a DISTINCT among values that are equal and look
 // different).
 
-#include "stream/compiler/text.hpp"
+#include "stream/compiler/folded_aggregate.hpp"
 
 namespace baton::stream {
 
@@ -106,72 +106,146 @@ const char* label_of(const Query& query) {
     return query.hasDistinctOn ? "distinct on" : "distinct";
 }
 
-}  // namespace
-
-const Operator& touched_keys(Compiler& compiler, Query* query, const Operator& core, const Target* target) {
-    const std::vector<Key> keys = find_keys(*query);
-    Operator& op =
-        compiler.make(std::string(label_of(*query)) +
-                          (keys.empty() ? " (of all rows, when any has changed)" : " (of touched keys)"),
-                      {&core});
-    op.columns = output_columns(query->targetList);
-    compiler.script().add_view(op.now, block_text(query, core, core.now));
-    if (core.is_constant()) {
-        op.change.clear();
-        return op;
+// The rule at work.
+class TouchedKeys {
+  public:
+    TouchedKeys(Compiler& compiler, Query* query, const Operator& core, const Target* target)
+        : compiler_(compiler),
+          query_(query),
+          core_(core),
+          target_(target),
+          keys_(find_keys(*query)),
+          op_(compiler.make(
+              std::string(label_of(*query)) +
+                  (keys_.empty() ? " (of all rows, when any has changed)" : " (of touched keys)"),
+              {&core})),
+          touched_(
+              compiler.make("touched keys", {})) {  // no operator that anybody sees, but rows with columns
+        op_.columns = output_columns(query->targetList);
+        compiler_.script().add_view(op_.now, block_text(query_, core_, core_.now));
+        touched_.now = Compiler::name("touched", op_);
     }
-    Operator& touched =
-        compiler.make("touched keys", {});  // no operator that anybody sees, but rows with columns
-    touched.now = Compiler::name("touched", op);
-    std::vector<std::string> key_texts;
-    std::vector<Node*> key_values;
-    std::vector<Oid> equalities;
-    for (const auto& key : keys) {
-        equalities.push_back(key.equality);
-        touched.columns.push_back(column_of("k" + std::to_string(key_texts.size() + 1), key.expression));
-        key_texts.push_back(expression_text(key.expression, {{"a", &core}}) + " as " +
-                            touched.columns.back().name);
-        key_values.push_back(bound(key.expression, {{"a", &core}}));
+
+    const Operator& build() {
+        if (core_.is_constant()) {
+            op_.change.clear();
+            return op_;
+        }
+        note_keys();
+        std::vector<std::string> terms;
+        std::string touched = "select distinct " + join(key_texts_, ", ") + " from " + core_.change + " a";
+        if (const auto fold = root_knows() ? foldable() : std::nullopt) touched = carry_on(*fold, terms);
+        compiler_.script().add_table(touched_.now, touched);
+        recompute(terms);
+        compiler_.script().add_table(op_.change, join(terms, "\n union all "));
+        return op_;
     }
-    if (keys.empty()) key_texts.emplace_back("true as k1");
-    compiler.script().add_table(touched.now,
-                                "select distinct " + join(key_texts, ", ") + " from " + core.change + " a");
 
-    const std::string fresh = Compiler::name("fresh", op);
-    compiler.script().add_table(
-        fresh, rows_of_touched(touched, key_values, equalities, "select " + column_list(core.columns, "a"),
-                               {"a", &core}, core.now));
-    const std::string outputs = column_list(op.columns, "r");
-    // Over no rows at all a block may still give one: that is no change.
-    const std::string if_touched = keys.empty() ? " where exists (select from " + touched.now + ")" : "";
-    std::string change = "select " + outputs + ", 1::bigint as baton_weight from (" +
-                         block_text(query, core, fresh) + ") r" + if_touched + "\n union all ";
-
-    const bool root_knows = target != nullptr && std::all_of(keys.begin(), keys.end(),
-                                                             [](const Key& key) { return key.output > 0; });
-    if (root_knows) {
-        std::vector<Node*> stored;
-        for (const auto& key : keys)
-            stored.push_back(pg::call([&] {
+  private:
+    void note_keys() {
+        for (const auto& key : keys_) {
+            equalities_.push_back(key.equality);
+            touched_.columns.push_back(
+                column_of("k" + std::to_string(key_texts_.size() + 1), key.expression));
+            key_texts_.push_back(expression_text(key.expression, {{"a", &core_}}) + " as " +
+                                 touched_.columns.back().name);
+            key_values_.push_back(bound(key.expression, {{"a", &core_}}));
+            stored_values_.push_back(pg::call([&] {
                 return reinterpret_cast<Node*>(makeVar(1, static_cast<AttrNumber>(key.output),
                                                        exprType(key.expression), exprTypmod(key.expression),
                                                        exprCollation(key.expression), 0));
             }));
-        const std::string table = compiler.stored(op, *target);
-        change += rows_of_touched(touched, stored, equalities,
-                                  "select " + outputs + ", -1::bigint as baton_weight", {"r", &op}, table);
-    } else {
-        const std::string columns = column_list(core.columns);
-        const std::string stale = Compiler::name("stale", op);
-        compiler.script().add_view(
-            stale,
-            spread(core.columns, "select " + columns + ", 1::bigint as baton_weight from " + fresh +
-                                     " union all select " + columns + ", -baton_weight from " + core.change));
-        change +=
-            "select " + outputs + ", -1::bigint from (" + block_text(query, core, stale) + ") r" + if_touched;
+        }
+        if (keys_.empty()) key_texts_.emplace_back("true as k1");
     }
-    compiler.script().add_table(op.change, change);
-    return op;
+
+    // Whether the stream table says what the block had made of a key's rows.
+    bool root_knows() const {
+        return target_ != nullptr &&
+               std::all_of(keys_.begin(), keys_.end(), [](const Key& key) { return key.output > 0; });
+    }
+
+    const std::string& stored() {
+        if (stored_.empty()) stored_ = compiler_.stored(op_, *target_);
+        return stored_;
+    }
+
+    std::optional<Fold> foldable() const {
+        if (!std::all_of(touched_.columns.begin(), touched_.columns.end(), equality_is_image))
+            return std::nullopt;
+        std::vector<Node*> expressions;
+        for (const auto& key : keys_) expressions.push_back(key.expression);
+        return find_fold(*query_, core_, expressions);
+    }
+
+    // The change of groups whose aggregates can be carried on; returns what the keys of all others are.
+    std::string carry_on(const Fold& fold, std::vector<std::string>& terms) {
+        op_.label = "aggregate (carried on)";
+        Operator& sums = compiler_.make("sums", {});
+        sums.now = Compiler::name("sums", op_);
+        sums.columns = touched_.columns;
+        compiler_.script().add_table(sums.now, contributions(fold, core_.change, key_texts_, keys_.size()));
+        const std::string old = Compiler::name("old", op_);
+        compiler_.script().add_table(
+            old,
+            rows_of_touched(sums, stored_values_, equalities_,
+                            "select k.baton_row, " + column_list(op_.columns, "r"), {"r", &op_}, stored()));
+        const std::string folded = Compiler::name("folded", op_);
+        compiler_.script().add_table(folded, folded_rows(fold, op_.columns, sums, old));
+        terms.push_back("select " + column_list(op_.columns, "f") + ", 1::bigint as baton_weight from " +
+                        folded + " f where f.is_sure and " + (keys_.empty() ? "true" : "f.is_there"));
+        terms.push_back("select " + column_list(op_.columns, "o") + ", -1::bigint from " + old + " o join " +
+                        folded + " f using (baton_row) where f.is_sure");
+        return "select " + (keys_.empty() ? "true as k1" : column_list(touched_.columns)) + " from " +
+               folded + " where not is_sure";
+    }
+
+    // The change of touched keys, by computing them again.
+    void recompute(std::vector<std::string>& terms) {
+        const std::string fresh = Compiler::name("fresh", op_);
+        compiler_.script().add_table(
+            fresh, rows_of_touched(touched_, key_values_, equalities_,
+                                   "select " + column_list(core_.columns, "a"), {"a", &core_}, core_.now));
+        const std::string outputs = column_list(op_.columns, "r");
+        // Over no rows at all a block may still give one: that is no change.
+        const std::string if_touched =
+            keys_.empty() ? " where exists (select from " + touched_.now + ")" : "";
+        terms.push_back("select " + outputs + ", 1::bigint as baton_weight from (" +
+                        block_text(query_, core_, fresh) + ") r" + if_touched);
+        if (root_knows()) {
+            terms.push_back(rows_of_touched(touched_, stored_values_, equalities_,
+                                            "select " + outputs + ", -1::bigint as baton_weight", {"r", &op_},
+                                            stored()));
+            return;
+        }
+        const std::string columns = column_list(core_.columns);
+        const std::string stale = Compiler::name("stale", op_);
+        compiler_.script().add_view(
+            stale, spread(core_.columns, "select " + columns + ", 1::bigint as baton_weight from " + fresh +
+                                             " union all select " + columns + ", -baton_weight from " +
+                                             core_.change));
+        terms.push_back("select " + outputs + ", -1::bigint from (" + block_text(query_, core_, stale) +
+                        ") r" + if_touched);
+    }
+
+    Compiler& compiler_;
+    Query* query_;
+    const Operator& core_;
+    const Target* target_;
+    std::vector<Key> keys_;
+    Operator& op_;
+    Operator& touched_;
+    std::vector<std::string> key_texts_;
+    std::vector<Node*> key_values_;     // over the input's columns
+    std::vector<Node*> stored_values_;  // over the stream table's
+    std::vector<Oid> equalities_;
+    std::string stored_;
+};
+
+}  // namespace
+
+const Operator& touched_keys(Compiler& compiler, Query* query, const Operator& core, const Target* target) {
+    return TouchedKeys(compiler, query, core, target).build();
 }
 
 }  // namespace baton::stream
