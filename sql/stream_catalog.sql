@@ -44,6 +44,7 @@ create table baton_internal.stream_sources (
     stream_id int    not null references baton.stream_tables on delete cascade,
     source    regclass not null,
     columns   int2[] not null,  -- those that the query reads
+    captured  int2[],           -- those whose changes are followed, null for a source that is not
     primary key (stream_id, source)
 );
 comment on table baton_internal.stream_sources is 'tables that the query of a stream table reads, through views as well';

@@ -38,6 +38,20 @@ end
 $$;
 comment on function baton_internal.attempt_refresh(baton.stream_tables) is 'refreshes a stream table; a failure is noted, not raised';
 
+-- Let go of captured changes that nobody needs any more, and of whole captures; without the extension there are none.
+create function baton_internal.tidy_captures(release boolean)
+returns void
+language plpgsql
+as $$
+begin
+    if (select i.form from baton.installation i) = 'extension' then
+        perform baton_internal.trim_changes();
+        perform baton_internal.release_sources() where release;
+    end if;
+end
+$$;
+comment on function baton_internal.tidy_captures(boolean) is 'deletes captured changes that every stream table has seen';
+
 -- Refresh the first stream table that is due and that nobody else is at work on; null when there is none.
 create function baton_internal.refresh_due_stream(state jsonb)
 returns jsonb
@@ -52,6 +66,7 @@ begin
      order by s.level, s.next_due limit 1
        for update skip locked;
     if not found then
+        perform baton_internal.tidy_captures(false);
         return null;
     elsif exists (select from pg_class c where c.oid = stream.relation) then
         perform baton_internal.attempt_refresh(stream);
@@ -76,7 +91,7 @@ begin
         perform baton_internal.forget_stream(stream), baton_internal.record_action('forget_stream_table', stream.relation::text, jsonb_build_object('query', stream.query));
     end loop;
     delete from baton_internal.stream_refreshes r where r.begun_at < clock_timestamp() - make_interval(hours => baton.setting('stream_history_hours')::int);
-    perform baton_internal.release_claim_checks();
+    perform baton_internal.release_claim_checks(), baton_internal.tidy_captures(true);
 end
 $$;
 comment on function baton_internal.maintain_streams() is 'job: tidies up after stream tables';

@@ -28,6 +28,7 @@ begin
     for stream in select s.* from baton.stream_tables s join pg_catalog.pg_class c on c.oid = s.relation order by s.level desc loop
         perform baton_internal.remove_stream(stream.relation, true);
     end loop;
+    perform baton_internal.tidy_captures(true);
     for box in select i.* from baton.inboxes i loop
         perform baton_internal.drop_inbox_objects(box);
         if box.layout = 'managed' and box.relation::text !~ '^[0-9]' then

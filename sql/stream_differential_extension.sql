@@ -1,0 +1,283 @@
+-- Differential refreshes: the compiler's statement turns changes of the sources since the frontier into changes of the result.
+--
+-- The frontier is the snapshot of the last refresh. What a transaction changed that the snapshot does not see is new. Whenever something is in doubt the
+-- refresh is full: after a restore, a change of partitions, columns, triggers, owners or rights, or when a capture says that something was missed.
+
+-- Say why the owner of a stream table cannot follow the changes of a source; null when that is possible. A change buffer knows neither policies nor
+-- the rights of a view's owner.
+create function baton_internal.source_obstacle(source regclass, columns int2[], owner oid)
+returns text
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select coalesce(
+        baton_internal.capture_refusal(source, columns),
+        (select format('row-level security of %s applies to %s', source, owner::regrole)
+           from pg_class c join pg_roles r on r.oid = owner
+          where c.oid = source and c.relrowsecurity and not (r.rolsuper or r.rolbypassrls or pg_has_role(owner, c.relowner, 'usage') and not c.relforcerowsecurity)),
+        (select format('%s may not read %s itself', owner::regrole, source)
+           from unnest(case when columns = '{}' then '{0}'::int2[] else columns end) n
+          where not case n when 0 then has_any_column_privilege(owner, source, 'select') else has_column_privilege(owner, source, n, 'select') end limit 1),
+        (select format('%1$s may not make triggers on %2$s: grant trigger on %2$s to %1$s', owner::regrole, source) where not has_table_privilege(owner, source, 'trigger')))
+$$;
+comment on function baton_internal.source_obstacle(regclass, int2[], oid) is 'why the changes of a source cannot be followed for an owner, null when they can';
+
+-- Compile the query of a stream table, have its sources captured and make what a differential refresh needs. Gives the statement, or the obstacle.
+create function baton_internal.prepare_differential(stream baton.stream_tables, out delta text, out tree text, out obstacle text)
+language plpgsql
+as $$
+declare
+    owner constant oid := (select c.relowner from pg_catalog.pg_class c where c.oid = stream.relation);
+    compiled record;
+begin
+    if stream.qualified ~ ':(frontier|table)' then
+        obstacle := 'the query has a text with :table or :frontier in it, which are words of the compiler';
+        return;
+    end if;
+    select c.* into compiled
+      from baton_internal.run_as_owner(stream.relation, format('select sources, delta, reason, tree from baton_internal.compile_stream_query(%L)', stream.qualified))
+           as c (sources jsonb, delta text, reason text, tree text);
+    obstacle := coalesce(compiled.reason, (select baton_internal.source_obstacle(s.source, s.columns, owner) as found from baton_internal.compiled_sources(compiled.sources) s
+                                            where baton_internal.source_obstacle(s.source, s.columns, owner) is not null limit 1));
+    if obstacle is not null then
+        return;
+    end if;
+    update baton_internal.stream_sources s set captured = null where s.stream_id = stream.stream_id;
+    insert into baton_internal.stream_sources as s (stream_id, source, columns, captured)
+    select stream.stream_id, c.source, c.columns, c.columns from baton_internal.compiled_sources(compiled.sources) c
+    on conflict (stream_id, source) do update set captured = excluded.captured;
+    perform baton_internal.capture_for_stream(stream, owner);
+    perform baton_internal.index_rows(stream.relation);
+    delta := compiled.delta;
+    tree := compiled.tree;
+end
+$$;
+comment on function baton_internal.prepare_differential(baton.stream_tables) is 'compiles the query of a stream table and has its sources captured, or says why not';
+
+-- Read the sources that the compiler found.
+create function baton_internal.compiled_sources(sources jsonb)
+returns table (source regclass, columns int2[])
+language sql immutable
+as $$
+    select (s ->> 'relation')::oid::regclass, array(select c::int2 from jsonb_array_elements_text(s -> 'columns') c order by c::int2)
+      from jsonb_array_elements(sources) s
+$$;
+comment on function baton_internal.compiled_sources(jsonb) is 'sources of a compiled query';
+
+-- Have the sources of a stream table captured, and let its owner read of the buffers what the query reads.
+create function baton_internal.capture_for_stream(stream baton.stream_tables, owner oid)
+returns void
+language plpgsql
+as $$
+declare
+    it record;
+    buffer regclass;
+begin
+    for it in select s.source, s.captured as columns from baton_internal.stream_sources s where s.stream_id = stream.stream_id and s.captured is not null order by s.source loop
+        buffer := baton_internal.capture_source(it.source, it.columns, pg_catalog.pg_get_userbyid(owner));
+        execute format('grant select (%s) on %s to %s',
+                       (select string_agg(n, ', ') from unnest('{xid,step,weight}'::text[] || array(select 'c' || c from unnest(it.columns) c)) n), buffer, owner::regrole);
+    end loop;
+end
+$$;
+comment on function baton_internal.capture_for_stream(baton.stream_tables, oid) is 'captures the sources of a stream table';
+
+-- Give a stream table the index by which rows that go are found, made for its present columns.
+create function baton_internal.index_rows(relation regclass)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    place record;
+    hash constant text := format('baton_internal.row_hash(ROW(%s))', (baton_internal.stream_parts(relation)).names);
+    old regclass;
+    fits boolean := false;
+begin
+    for old in select distinct d.objid::regclass from pg_depend d join pg_index i on i.indexrelid = d.objid and i.indrelid = relation
+                where d.classid = 'pg_class'::regclass and d.refclassid = 'pg_proc'::regclass and d.refobjid = 'baton_internal.row_hash(record)'::regprocedure loop
+        if pg_get_indexdef(old, 1, false) = hash and not fits then
+            fits := true;
+        else
+            execute format('drop index %s', old);
+        end if;
+    end loop;
+    if not fits then
+        select n.nspname as schema_name, c.relname as table_name into place from pg_class c join pg_namespace n on n.oid = c.relnamespace where c.oid = relation;
+        execute format('create index %I on %s ((%s))', baton_internal.unused_name(place.schema_name, place.table_name, '_baton_rows'), relation, hash);
+    end if;
+end
+$$;
+comment on function baton_internal.index_rows(regclass) is 'index by which a refresh finds rows of a stream table';
+
+-- Fingerprint all that must not change between two refreshes of which the second is differential. Null where a source is gone.
+create function baton_internal.stream_state(stream baton.stream_tables)
+returns jsonb
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select case when bool_and(x.state is not null) then jsonb_object_agg(x.source::oid, md5(x.state || x.obstacle)) || jsonb_build_object('owner', min(x.owner)) end
+      from (select s.source, baton_internal.source_state(s.source, s.captured) as state,
+                   coalesce(baton_internal.source_obstacle(s.source, s.captured, c.relowner), '') as obstacle, c.relowner::text as owner
+              from baton_internal.stream_sources s join pg_class c on c.oid = stream.relation
+             where s.stream_id = stream.stream_id and s.captured is not null) x
+$$;
+comment on function baton_internal.stream_state(baton.stream_tables) is 'fingerprint of the sources of a stream table and its rights on them';
+
+-- The condition under which a captured change is new to a stream table.
+create function baton_internal.unseen_condition(stream baton.stream_tables)
+returns text
+language sql immutable
+as $$
+    select format('xid >= pg_snapshot_xmin(%1$L) and not pg_visible_in_snapshot(xid, %1$L) and (xid <> %2$L or step > %3$s)', stream.frontier, stream.frontier_xid, stream.frontier_step)
+$$;
+comment on function baton_internal.unseen_condition(baton.stream_tables) is 'condition for changes since the last refresh';
+
+-- Write the statement of a differential refresh. Rows to be deleted are looked up by their hash. Where a capture says that something was missed, the
+-- number of rows that should go is unknown.
+create function baton_internal.differential_statement(stream baton.stream_tables, changes boolean)
+returns text
+language sql stable
+as $$
+    select format($sql$
+        with delta (%1$s, baton_weight) as (%2$s),
+        net as materialized (
+            select %3$s, sum(baton_weight)::bigint as weight, row_number() over () as number from delta group by %4$s having sum(baton_weight) <> 0),
+        places as (
+            select t.ctid as place, n.weight, row_number() over (partition by n.number) as copy
+              from net n join only %5$s t on baton_internal.row_hash(row(%8$s)) = baton_internal.row_hash(row(%7$s)) and %9$s
+             where n.weight < 0),
+        gone as (
+            delete from only %5$s t using places p where t.ctid = p.place and p.copy <= -p.weight returning 1),
+        come as (
+            insert into %5$s (%6$s)
+            select %7$s from net n cross join lateral generate_series(1, n.weight) where n.weight > 0 and (select count(*) from gone) >= 0
+            returning 1)
+        %10$s$sql$, p.numbers, d.delta, p.kept, p.grouped, stream.relation, p.names, c.found, c.present, c.same,
+        replace(baton_internal.outcome_rows(p.row_json, changes), '(select coalesce(-sum(n.weight), 0)::bigint from net n where n.weight < 0) as wanted',
+                format('case when not (%s) then (select coalesce(-sum(n.weight), 0)::bigint from net n where n.weight < 0) end as wanted', d.missed)))
+      from baton_internal.stream_parts(stream.relation) p
+     cross join lateral (
+           select replace(replace(replace(replace(stream.delta, ':frontier_xid', quote_literal(stream.frontier_xid) || '::pg_catalog.xid8'),
+                                          ':frontier_step', stream.frontier_step::text), ':frontier', quote_literal(stream.frontier) || '::pg_catalog.pg_snapshot'),
+                          ':table', stream.relation::text) as delta,
+                  (select coalesce(string_agg(format('exists (select from %s where weight = 0 and %s)', baton_internal.change_buffer(s.source),
+                                                     baton_internal.unseen_condition(stream)), ' or '), 'false')
+                     from baton_internal.stream_sources s where s.stream_id = stream.stream_id and s.captured is not null) as missed) d
+     cross join lateral (
+           select string_agg('n.c' || k.number, ', ' order by k.number) as found, string_agg(format('t.%I', k.name), ', ' order by k.number) as present,
+                  string_agg(case when baton_internal.is_plain_type(k.type, k.collation_id) then format('t.%I is not distinct from n.c%s', k.name, k.number)
+                                  else format('baton_internal.image(t.%I) is not distinct from baton_internal.image(n.c%s)', k.name, k.number) end, ' and ' order by k.number) as same
+             from baton_internal.table_columns(stream.relation) k) c
+$$;
+comment on function baton_internal.differential_statement(baton.stream_tables, boolean) is 'statement that applies changes of the sources to a stream table';
+
+-- Whether a source has changes that are new to a stream table; the snapshot in which that was seen comes along.
+create function baton_internal.look_for_changes(stream baton.stream_tables, out found_some boolean, out sight pg_snapshot)
+language plpgsql
+as $$
+begin
+    execute (select 'select ' || coalesce(string_agg(format('exists (select from %s where %s)', baton_internal.change_buffer(s.source), baton_internal.unseen_condition(stream)), ' or '), 'false')
+                    || ', pg_current_snapshot()'
+               from baton_internal.stream_sources s where s.stream_id = stream.stream_id and s.captured is not null) into found_some, sight;
+end
+$$;
+comment on function baton_internal.look_for_changes(baton.stream_tables) is 'whether there is something to do for a stream table';
+
+-- Refresh from the changes of the sources. Gives no counts where the refresh must be full, and then what to note about the sources.
+create function baton_internal.refresh_differentially(stream baton.stream_tables, recompute boolean, changes boolean, out inserted bigint, out deleted bigint,
+                                                      out sight pg_snapshot, out step int, out source_state jsonb, out event_id bigint)
+language plpgsql
+as $$
+declare
+    wanted bigint;
+    found_some boolean;
+begin
+    step := baton_internal.current_step();
+    source_state := baton_internal.stream_state(stream);
+    if source_state is null or source_state is distinct from stream.source_state then
+        source_state := baton_internal.renew_capture(stream);
+        return;
+    elsif recompute or stream.frontier is null or stream.system_identifier is distinct from baton_internal.system_identifier()
+          or stream.relation_id is distinct from stream.relation::oid or pg_snapshot_xmax(stream.frontier) > pg_snapshot_xmax(pg_current_snapshot()) then
+        return;
+    end if;
+    select l.* into found_some, sight from baton_internal.look_for_changes(stream) l;
+    if not found_some and not (changes and not baton.setting('outbox_skip_empty_delta')::boolean) then
+        inserted := 0;
+        deleted := 0;
+        return;
+    end if;
+    begin
+        select a.* into inserted, deleted, wanted, sight, event_id
+          from baton_internal.apply_refresh(stream, baton_internal.differential_statement(stream, changes), 'DIFFERENTIAL') a;
+        if deleted is distinct from wanted then
+            raise exception using errcode = 'BT000';  -- undoes the attempt
+        end if;
+    exception when sqlstate 'BT000' then
+        if wanted is not null then  -- not what was captured but the table is other than it should be
+            perform baton_internal.alert('stream_table_repaired', stream.relation::text, jsonb_build_object('wanted', wanted, 'found', deleted));
+        end if;
+        inserted := null;
+    end;
+end
+$$;
+comment on function baton_internal.refresh_differentially(baton.stream_tables, boolean, boolean) is 'refreshes a stream table from captured changes; no counts when that cannot be relied on';
+
+-- Have what changed about the sources captured again, before a full refresh takes its snapshot. Null when the next refresh must try again.
+create function baton_internal.renew_capture(stream baton.stream_tables)
+returns jsonb
+language plpgsql
+as $$
+declare
+    mode text;
+begin
+    perform baton_internal.equip_stream_owner(stream), baton_internal.choose_stream_mode(stream);
+    select s.effective_mode into mode from baton.stream_tables s where s.stream_id = stream.stream_id;
+    return case when mode = 'DIFFERENTIAL' then baton_internal.stream_state(stream) end;
+exception when lock_not_available or deadlock_detected then
+    return null;  -- somebody writes to a source for long: a full refresh does not need its lock
+end
+$$;
+comment on function baton_internal.renew_capture(baton.stream_tables) is 'captures the sources of a stream table anew after they were altered';
+
+-- Delete captured changes that every stream table has seen.
+create function baton_internal.trim_changes()
+returns void
+language plpgsql
+as $$
+declare
+    it record;
+begin
+    for it in select b.buffer, string_agg(format('(%s)', baton_internal.unseen_condition(t)), ' or ') filter (where t.stream_id is not null) as unseen
+                from baton_internal.stream_sources s
+               cross join lateral baton_internal.change_buffer(s.source) b (buffer)
+                left join baton.stream_tables t on t.stream_id = s.stream_id and s.captured is not null and t.effective_mode = 'DIFFERENTIAL' and t.source_state is not null
+               where b.buffer is not null group by b.buffer loop
+        execute format('delete from %s where (%s) is not true', it.buffer, coalesce(it.unseen, 'false'));
+    end loop;
+end
+$$;
+comment on function baton_internal.trim_changes() is 'deletes captured changes that nobody needs any more';
+
+-- End the capture of sources that no stream table follows any more. One that is busy is left for the next time.
+create function baton_internal.release_sources()
+returns void
+language plpgsql
+as $$
+declare
+    source regclass;
+begin
+    for source in select substr(c.relname, 9)::oid::regclass from pg_catalog.pg_class c
+                   where c.relnamespace = 'baton_internal'::regnamespace and c.relkind = 'r' and c.relname ~ '^changes_[0-9]+$'
+                     and not exists (select from baton_internal.stream_sources s join baton.stream_tables t using (stream_id)
+                                      where s.source::oid = substr(c.relname, 9)::oid and s.captured is not null and t.effective_mode = 'DIFFERENTIAL') loop
+        begin
+            perform baton_internal.release_source(source);
+        exception when lock_not_available or deadlock_detected then
+            null;
+        end;
+    end loop;
+end
+$$;
+comment on function baton_internal.release_sources() is 'ends captures that no stream table needs';
