@@ -86,22 +86,32 @@ as $$
 $$;
 comment on function baton_internal.capture_refusal(regclass, int2[]) is 'why changes of a table cannot be captured, null when they can';
 
--- List the triggers that a table of this kind has for its capture, as the catalog writes them. Statement triggers see what sessions do. Logical replication
--- fires row triggers only, so there is one that fires nowhere else. BEFORE TRUNCATE ours is the last, after triggers of users which change rows.
-create function baton_internal.capture_triggers(kind "char")
+-- Whether somebody may apply changes of another server here. Logical replication fires row triggers only, which cost every writer something; so they are
+-- there from the first replication origin of the server on. Their coming and going changes the fingerprint of every source.
+create function baton_internal.is_replicated()
+returns boolean
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$ select exists (select from pg_replication_origin) $$;
+comment on function baton_internal.is_replicated() is 'whether logical replication may apply changes on this server';
+
+-- List the triggers that a table of this kind has for its capture, as the catalog writes them. Statement triggers see what sessions do. Where changes are
+-- replicated they leave sessions that act as a replica to a row trigger, which fires nowhere else. BEFORE TRUNCATE ours is the last, after triggers of users
+-- which change rows.
+create function baton_internal.capture_triggers(kind "char", replicated boolean)
 returns table (name text, type int2, enabled "char", definition text)
 language sql immutable
 set search_path = pg_catalog, pg_temp
 as $$
-    select v.name, v.type, v.enabled, v.definition
+    select v.name, v.type, case when v.type in (4, 8, 16) and not replicated then 'A' else v.enabled end, v.definition
       from (values ('baton_capture_insert', 4::int2, 'O'::"char", 'after insert on %s referencing new table as new_rows for each statement'),
                    ('baton_capture_update', 16::int2, 'O'::"char", 'after update on %s referencing old table as old_rows new table as new_rows for each statement'),
                    ('baton_capture_delete', 8::int2, 'O'::"char", 'after delete on %s referencing old table as old_rows for each statement'),
                    ('baton_capture_replica', 29::int2, 'R'::"char", 'after insert or update or delete on %s for each row'),
                    ('~baton_capture_truncate', 34::int2, 'A'::"char", 'before truncate on %s for each statement')) v (name, type, enabled, definition)
-     where kind = 'r' or v.type in (4, 8, 16)
+     where v.type in (4, 8, 16) or kind = 'r' and (replicated or v.type = 34)
 $$;
-comment on function baton_internal.capture_triggers("char") is 'triggers that capture the changes of a table';
+comment on function baton_internal.capture_triggers("char", boolean) is 'triggers that capture the changes of a table';
 
 -- Whether a table has all triggers of its capture, as they must be, and no other ones.
 create function baton_internal.has_capture_triggers(relation oid, kind "char")
@@ -111,7 +121,7 @@ set search_path = pg_catalog, pg_temp
 as $$
     select (select array_agg(row(t.tgtype, t.tgenabled) order by t.tgtype)
               from pg_trigger t where t.tgrelid = relation and t.tgfoid = 'baton_internal.capture_changes()'::regprocedure)
-           is not distinct from (select array_agg(row(c.type, c.enabled) order by c.type) from baton_internal.capture_triggers(kind) c)
+           is not distinct from (select array_agg(row(c.type, c.enabled) order by c.type) from baton_internal.capture_triggers(kind, baton_internal.is_replicated()) c)
 $$;
 comment on function baton_internal.has_capture_triggers(oid, "char") is 'whether every change of a table is captured';
 
@@ -144,7 +154,7 @@ begin
     for part in select distinct t.relation::regclass as relation, t.kind from baton_internal.table_tree(source) t loop
         continue when baton_internal.has_capture_triggers(part.relation, part.kind);
         perform baton_internal.drop_capture_triggers(part.relation);
-        for made in select * from baton_internal.capture_triggers(part.kind) loop
+        for made in select * from baton_internal.capture_triggers(part.kind, baton_internal.is_replicated()) loop
             execute format('create trigger %I ' || made.definition || ' execute function baton_internal.capture_changes()', made.name, part.relation);
             if made.enabled <> 'O' then
                 execute format('alter table %s enable %s trigger %I', part.relation, case made.enabled when 'A' then 'always' else 'replica' end, made.name);
@@ -234,14 +244,14 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    it record;
+    misfit record;
 begin
-    for it in select * from baton_internal.buffer_columns(source, buffer, columns) c where not c.fits order by c.number loop
-        if it.present then
-            execute format('alter table %s drop column %I', buffer, 'c' || it.number);
+    for misfit in select * from baton_internal.buffer_columns(source, buffer, columns) c where not c.fits order by c.number loop
+        if misfit.present then
+            execute format('alter table %s drop column %I', buffer, 'c' || misfit.number);
         end if;
-        if it.wanted then
-            execute format('alter table %s add column %I %s', buffer, 'c' || it.number, it.type);
+        if misfit.wanted then
+            execute format('alter table %s add column %I %s', buffer, 'c' || misfit.number, misfit.type);
         end if;
     end loop;
 end
@@ -320,7 +330,7 @@ $$;
 comment on function baton_internal.release_source(regclass) is 'ends the capture of a table and drops its change buffer';
 
 -- Fingerprint what statement triggers cannot see: which partitions and children there are and since when, the triggers of the capture and since when they are as they
--- are, the used columns and when they were last altered, the buffer. As long as it stays, the buffer tells of every change. Null when the source is gone. In
+-- are, the used columns and when they were last altered, the buffer, whether changes are replicated. As long as it stays, the buffer tells of every change. Null when the source is gone. In
 -- PL/pgSQL, which keeps the plans: every refresh asks.
 create function baton_internal.source_state(source regclass, columns int2[])
 returns text
@@ -344,7 +354,7 @@ begin
                                      (select string_agg(concat_ws(' ', g.oid, g.xmin, g.tgtype, g.tgenabled), ',' order by g.oid)
                                         from pg_trigger g where g.tgrelid = c.oid and g.tgfoid = 'baton_internal.capture_changes()'::regprocedure)), ';' order by c.oid)
            from pg_class c where c.oid = any (case when has_parts then array(select t.relation from baton_internal.table_tree(source) t) else array[source::oid] end)),
-        used, above, 'buffer ' || baton_internal.change_buffer(source)::oid));
+        used, above, 'buffer ' || baton_internal.change_buffer(source)::oid, exists (select from pg_replication_origin)));
 end
 $$;
 comment on function baton_internal.source_state(regclass, int2[]) is 'fingerprint of a source and its capture: while it stays, no change was missed';

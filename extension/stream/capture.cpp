@@ -17,7 +17,7 @@ using stream::CaptureTarget;
 
 namespace {
 
-constexpr int rows_per_batch = 1000;
+constexpr int rows_per_batch = 256;
 constexpr int rows_for_ring = 5000;  // from so many rows on, the buffer's pages do not crowd out others
 constexpr int16 something_was_missed = 0;
 

@@ -163,12 +163,18 @@ TEST_F(StreamCapture, what_logical_replication_applies_is_captured) {
         "(100) to (200);";
     publisher.exec(tables + "insert into t values (1, 'copied')");
     db.exec(tables);
-    const CapturedSource plain(db, "t", {"id", "v"});
-    const CapturedSource parted(db, "p", {"id", "v"});
+    const std::string state = "select baton_internal.source_state('p', '{1,2}')";
+    db.exec(
+        "select baton_internal.capture_source('t', '{1,2}'), baton_internal.capture_source('p', '{1,2}')");
+    const auto before = db.value(state);
     publisher.exec("create publication p for table t, p with (publish_via_partition_root)");
     publisher.exec("select pg_create_logical_replication_slot('capture', 'pgoutput')");
     db.exec("create subscription capture connection " + db.escape_literal(from) +
-            " publication p with (create_slot = false)");
+            " publication p with (create_slot = false, enabled = false)");
+    EXPECT_NE(db.value(state), before) << "whoever has relied on the capture begins anew";
+    const CapturedSource plain(db, "t", {"id", "v"});
+    const CapturedSource parted(db, "p", {"id", "v"});
+    db.exec("alter subscription capture enable");
     wait_until("the rows of before are copied", [&] {
         return db.value("select count(*) from pg_subscription_rel where srsubstate <> 'r'") == "0";
     });

@@ -46,13 +46,33 @@ create trigger stay before insert on sales_rest for each row execute function pg
 select is(pg_temp.captured('sales', $$ update sales set region = 'west', amount = amount + 1 $$), '-1 -1 -1 -1 -1 -1 1 1 1 1 1', 'a row that a trigger keeps from arriving is gone');
 drop trigger stay on sales_rest;
 select is(pg_temp.captured('sales', $$ truncate sales $$), '-1 -1 -1 -1 -1', 'TRUNCATE of the whole');
-set session_replication_role = replica;
-select is(pg_temp.captured('sales', $$ insert into sales values (1, 'north', 1), (2, 'south', 2), (3, 'west', 3) $$), '1 1 1', 'INSERT by replication');
-select is(pg_temp.captured('sales', $$ update sales set amount = amount + 1, region = case id when 1 then 'south' else region end $$), '-1 -1 -1 1 1 1', 'UPDATE by replication');
-select is(pg_temp.captured('sales', $$ update sales set amount = amount $$), 'none', 'without a change');
-select is(pg_temp.captured('sales', $$ delete from sales where id = 1 $$), '-1', 'DELETE by replication');
-select is(pg_temp.captured('sales', $$ truncate sales_rest $$), '-1', 'TRUNCATE by replication');
-set session_replication_role = origin;
+
+-- As a replica: with statement triggers, and with row triggers once the server has a replication origin.
+create function pg_temp.captured_as_replica(mode text)
+returns setof text
+language plpgsql
+set session_replication_role = replica
+as $$
+begin
+    return next is(pg_temp.captured('sales', $x$ insert into sales values (1, 'north', 1), (2, 'south', 2), (3, 'west', 3) $x$), '1 1 1', 'INSERT as a replica, ' || mode);
+    return next is(pg_temp.captured('sales', $x$ update sales set amount = amount + 1, region = case id when 1 then 'south' else region end $x$), '-1 -1 -1 1 1 1', 'UPDATE');
+    return next is(pg_temp.captured('sales', $x$ update sales set amount = amount $x$), 'none', 'UPDATE without a change');
+    return next is(pg_temp.captured('sales', $x$ delete from sales where id = 1 $x$), '-1', 'DELETE');
+    return next is(pg_temp.captured('sales', $x$ truncate sales_rest $x$), '-1', 'TRUNCATE');
+end
+$$;
+select * from pg_temp.captured_as_replica('by statement triggers');
+select pg_temp.note('sales', '{1,2,4}');
+select pg_replication_origin_create('elsewhere');
+select ok(not pg_temp.is_as_noted(), 'a replication origin changes the fingerprint');
+select baton_internal.capture_source('sales', '{1,2,4}');
+delete from sales;
+select * from pg_temp.captured_as_replica('by row triggers');
+select is(pg_temp.captured('sales', $$ insert into sales values (1, 'north', 1); update sales set amount = 8; delete from sales where id = 1; delete from sales_south; truncate sales $$),
+          '-1 -1 -1 -1 1 1 1', 'sessions of this server are captured once all the same');
+select pg_replication_origin_drop('elsewhere');
+select baton_internal.capture_source('sales', '{1,2,4}');
+select is_empty($$ select from pg_trigger where tgname = 'baton_capture_replica' $$, 'without replication there are no row triggers');
 
 -- Inheritance.
 create table animals (id int, name text);
@@ -117,8 +137,8 @@ select is(pg_temp.state_after(v.statement), v.state, v.statement)
                (9, 'select baton_internal.capture_source(''source_of_states'', ''{3}'')', 'same'),
                (10, 'alter table high disable trigger baton_capture_insert', 'other'),
                (11, 'alter table high enable trigger baton_capture_insert', 'other'),
-               (12, 'alter table high enable always trigger baton_capture_replica', 'other'),
-               (13, 'select baton_internal.capture_source(''source_of_states'', ''{1,2}'')', 'other'),
+               (12, 'select baton_internal.capture_source(''source_of_states'', ''{1,2}'')', 'other'),
+               (13, 'select baton_internal.capture_source(''source_of_states'', ''{1,2}'')', 'same'),
                (14, 'alter table source_of_states detach partition high', 'other'),
                (15, 'alter table source_of_states attach partition high for values from (10) to (20)', 'other'),
                (16, 'alter table source_of_states alter v type text using v || ''!''', 'other'),
@@ -135,8 +155,8 @@ alter table source_of_states attach partition high for values from (10) to (20);
 select ok(not pg_temp.is_as_noted(), 'a partition that was away for a while');
 select pg_temp.note('source_of_states', '{1,2}');
 alter table high disable trigger user;
-alter table high enable trigger baton_capture_insert, enable trigger baton_capture_update, enable trigger baton_capture_delete,
-    enable replica trigger baton_capture_replica, enable always trigger "~baton_capture_truncate";
+alter table high enable always trigger baton_capture_insert, enable always trigger baton_capture_update, enable always trigger baton_capture_delete,
+    enable always trigger "~baton_capture_truncate";
 select ok(not pg_temp.is_as_noted(), 'and triggers that were off for a while are seen');
 select baton_internal.capture_source('source_of_states', '{1,2}');
 select is(pg_temp.captured('source_of_states', $$ insert into high values (12, 'x', 1); insert into source_of_states values (13, 'y', 1) $$), '1 1', 'all is captured again');
