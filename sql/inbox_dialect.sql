@@ -208,6 +208,7 @@ begin
         'relation', box.relation,
         'key', prefix || quote_ident(box.id_column),
         'processed_at', prefix || quote_ident(box.processed_at_column),
+        'received_at', prefix || quote_ident(box.received_at_column),
         'aggregate_column', prefix || quote_ident(box.aggregate_id_column),
         'sequence', prefix || quote_ident(box.sequence_column));
 end

@@ -5,37 +5,44 @@
 -- unfinished messages; what was processed last is looked up only where a message may stand behind a gap.
 create function baton_internal.inbox_gaps_query(box baton.inboxes)
 returns text
-language sql stable
+language plpgsql stable
 as $$
-    select format($query$
+begin
+    return baton_internal.fill($query$
         select g.aggregate, greatest(g.previous, s.last_sequence, 0) + 1 as expected, g.found,
                greatest(least(extract(epoch from clock_timestamp()) - extract(epoch from g.known_since), 3153600000), 0)::float8 as gap_age_sec
-          from (select %1$s as aggregate, t.%2$I::bigint as found, lead(t.%2$I::bigint) over w as previous, min(t.%3$I) over w as known_since
-                  from %4$s t where %5$s
-                window w as (partition by hashtextextended(%1$s, 0), %1$s order by t.%2$I desc rows unbounded preceding)) g
-          left join baton_internal.inbox_sequences s on s.inbox = %6$s and s.aggregate = g.aggregate
+          from (select {aggregate} as aggregate, {sequence}::bigint as found, lead({sequence}::bigint) over w as previous, min({received_at}) over w as known_since
+                  from {relation} t where {ordered}
+                window w as (partition by hashtextextended({aggregate}, 0), {aggregate} order by {sequence} desc rows unbounded preceding)) g
+          left join baton_internal.inbox_sequences s on s.inbox = {inbox} and s.aggregate = g.aggregate
          where g.found > coalesce(g.previous, 0) + 1 and g.found > greatest(g.previous, s.last_sequence, 0) + 1$query$,
-        (baton_internal.inbox_terms(box)).aggregate, box.sequence_column, box.received_at_column, box.relation, baton_internal.inbox_ordered_condition(box, 't.', true), box.id)
+        baton_internal.inbox_parts(box, baton_internal.inbox_terms(box)) || jsonb_build_object('ordered', baton_internal.inbox_ordered_condition(box, 't.', true)));
+end
 $$;
 comment on function baton_internal.inbox_gaps_query(baton.inboxes) is 'query behind gaps_<inbox>';
 
 -- List the gaps of an inbox. Like the query above, with the table's part of it read as the table's owner.
 create function baton_internal.inbox_gaps_of(box baton.inboxes)
 returns table (aggregate text, expected bigint, found bigint, gap_age_sec float8)
-language sql
+language plpgsql
 as $$
-    select g.aggregate, greatest(g.previous, s.last_sequence, 0) + 1, g.found, greatest(least(extract(epoch from clock_timestamp()) - extract(epoch from g.known_since), 3153600000), 0)::float8
-      from baton_internal.run_as_owner(box.relation, format($query$
-               select g.aggregate, g.found, g.previous, g.known_since
-                 from (select %1$s as aggregate, t.%2$I::bigint as found, lead(t.%2$I::bigint) over w as previous,
-                              (min(t.%3$I) over w)::timestamptz as known_since
-                         from %4$s t where %5$s
-                       window w as (partition by hashtextextended(%1$s, 0), %1$s order by t.%2$I desc rows unbounded preceding)) g
-                where g.found > coalesce(g.previous, 0) + 1$query$,
-               (baton_internal.inbox_terms(box)).aggregate, box.sequence_column, box.received_at_column, box.relation, baton_internal.inbox_ordered_condition(box, 't.')))
-           as g (aggregate text, found bigint, previous bigint, known_since timestamptz)
+declare
+    statement text := baton_internal.fill($query$
+        select g.aggregate, g.found, g.previous, g.known_since
+          from (select {aggregate} as aggregate, {sequence}::bigint as found, lead({sequence}::bigint) over w as previous,
+                       (min({received_at}) over w)::timestamptz as known_since
+                  from {relation} t where {ordered}
+                window w as (partition by hashtextextended({aggregate}, 0), {aggregate} order by {sequence} desc rows unbounded preceding)) g
+         where g.found > coalesce(g.previous, 0) + 1$query$,
+        baton_internal.inbox_parts(box, baton_internal.inbox_terms(box)) || jsonb_build_object('ordered', baton_internal.inbox_ordered_condition(box, 't.')));
+begin
+    return query
+    select g.aggregate, greatest(g.previous, s.last_sequence, 0) + 1, g.found,
+           greatest(least(extract(epoch from clock_timestamp()) - extract(epoch from g.known_since), 3153600000), 0)::float8
+      from baton_internal.run_as_owner(box.relation, statement) as g (aggregate text, found bigint, previous bigint, known_since timestamptz)
       left join baton_internal.inbox_sequences s on s.inbox = box.id and s.aggregate = g.aggregate
-     where g.found > greatest(g.previous, s.last_sequence, 0) + 1
+     where g.found > greatest(g.previous, s.last_sequence, 0) + 1;
+end
 $$;
 comment on function baton_internal.inbox_gaps_of(baton.inboxes) is 'missing sequences of an ordered inbox';
 
@@ -53,28 +60,35 @@ end
 $$;
 comment on function baton_internal.check_inbox_is_ordered(baton.inboxes) is 'raises BT004 unless the inbox is ordered';
 
--- Write the table's part of stalled_<inbox>: messages that are not due, or dead, and stand before another one of their aggregate. `later` says
--- of a message `t` that it is not due. Whether a number is next in its sequence is for baton to say.
+-- Write the table's part of stalled_<inbox>: messages that are not due, or dead, and stand before another message of their aggregate. `later` says
+-- of a message `t` that the message is not due. Whether a number is next in its sequence is for baton to say.
 create function baton_internal.inbox_standing_sql(box baton.inboxes, terms baton_internal.inbox_terms, later text)
 returns text
-language sql stable
+language plpgsql stable
 as $$
-    select format($query$
+declare
+    parts jsonb := baton_internal.inbox_parts(box, terms) || jsonb_build_object(
+        'later', later,
+        'ordered', baton_internal.inbox_ordered_condition(box, 't.'),
+        'place', case when box.order_mode = 'sequence' then 't.' || quote_ident(box.sequence_column) else 'null' end,
+        'order', case when box.order_mode = 'sequence' then 't.' || quote_ident(box.sequence_column) else baton_internal.inbox_arrival_columns(box, 't.') end,
+        'first_only', '');
+begin
+    if box.order_mode = 'arrival' then
+        parts := parts || jsonb_build_object('first_only', format(' where c.key = (%s)',
+            baton_internal.inbox_first_arrival_sql(box, terms, 'hashtextextended(c.aggregate, 0)', 'c.aggregate')));
+    end if;
+    return baton_internal.fill($query$
         select c.aggregate, c.reason, c.event_id, f.waiting_since::timestamptz as waiting_since, c.place
-          from (select %1$s as aggregate, t.%2$I as key, %3$s as event_id, %4$s::bigint as place,
-                       case when %5$s then 'dead' when %6$s > 0 then 'retry' else 'scheduled' end as reason
-                  from %7$s t where %8$s and t.%9$I is not null and (%10$s or %5$s)) c
+          from (select {aggregate} as aggregate, {key} as key, {id} as event_id, {place}::bigint as place,
+                       case when {dead} then 'dead' when {retries} > 0 then 'retry' else 'scheduled' end as reason
+                  from {relation} t where {unfinished} and {aggregate_column} is not null and ({later} or {dead})) c
          cross join lateral (
-            select t.%11$I as waiting_since from %7$s t
-             where %12$s and %13$s and hashtextextended(%1$s, 0) = hashtextextended(c.aggregate, 0) and %1$s = c.aggregate and t.%2$I <> c.key
-             order by %14$s limit 1) f$query$,
-        terms.aggregate, box.id_column, terms.id, case when box.order_mode = 'sequence' then 't.' || quote_ident(box.sequence_column) else 'null' end,
-        terms.dead, terms.retries, box.relation, terms.unfinished, box.aggregate_id_column, later, box.received_at_column,
-        baton_internal.inbox_ordered_condition(box, 't.'), terms.pending,
-        case when box.order_mode = 'arrival' then baton_internal.inbox_arrival_columns(box, 't.') else 't.' || quote_ident(box.sequence_column) end)
-        || case when box.order_mode = 'arrival'
-                then format(' where c.key = (%s)', baton_internal.inbox_first_arrival_sql(box, terms, 'hashtextextended(c.aggregate, 0)', 'c.aggregate'))
-                else '' end
+            select {received_at} as waiting_since from {relation} t
+             where {ordered} and {pending} and hashtextextended({aggregate}, 0) = hashtextextended(c.aggregate, 0) and {aggregate} = c.aggregate
+               and {key} <> c.key
+             order by {order} limit 1) f{first_only}$query$, parts);
+end
 $$;
 comment on function baton_internal.inbox_standing_sql(baton.inboxes, baton_internal.inbox_terms, text) is 'query for messages that hold up others';
 
@@ -83,18 +97,31 @@ comment on function baton_internal.inbox_standing_sql(baton.inboxes, baton_inter
 -- its next attempt ('retry') or was sent for later ('scheduled'). Reads what is not due; for gaps, one walk along the index.
 create function baton_internal.inbox_stalled_query(box baton.inboxes, terms baton_internal.inbox_terms)
 returns text
-language sql stable
+language plpgsql stable
 as $$
-    select format('select %s as aggregate, m.reason, %s as event_id, m.waiting_since from (%s) m', baton_internal.tenant_name_sql(box, 'm.aggregate'),
-               baton_internal.tenant_name_sql(box, 'm.event_id'), baton_internal.inbox_standing_sql(box, terms,
-               case when box.layout = 'mapped' then format('exists (select 1 from baton_internal.inbox_work w where w.inbox = %s and w.event_id = %s'
-                                                          ' and w.available_at > statement_timestamp())', box.id, terms.id)
-                    else terms.available || ' > statement_timestamp()' end))
-        || case when box.order_mode = 'sequence' then format(
-            ' where m.place = coalesce((select s.last_sequence from baton_internal.inbox_sequences s where s.inbox = %1$s and s.aggregate = m.aggregate), 0) + 1'
-            ' union all select %3$s, ''gap'', null, statement_timestamp() - make_interval(secs => g.gap_age_sec) from (%2$s) g'
-            ' left join baton_internal.inbox_sequences s on s.inbox = %1$s and s.aggregate = g.aggregate where g.expected = coalesce(s.last_sequence, 0) + 1',
-            box.id, baton_internal.inbox_gaps_query(box), baton_internal.tenant_name_sql(box, 'g.aggregate')) else '' end
+declare
+    later constant text := case when box.layout = 'mapped'
+        then 'exists (select 1 from baton_internal.inbox_work w where w.inbox = {inbox} and w.event_id = {id} and w.available_at > statement_timestamp())'
+        else '{available} > statement_timestamp()' end;
+    standing constant text := 'select {shown_aggregate} as aggregate, m.reason, {shown_id} as event_id, m.waiting_since from ({standing}) m';
+    next_or_gap constant text := $query$
+         where m.place = coalesce((select s.last_sequence from baton_internal.inbox_sequences s
+                                    where s.inbox = {inbox} and s.aggregate = m.aggregate), 0) + 1
+        union all
+        select {shown_gap}, 'gap', null, statement_timestamp() - make_interval(secs => g.gap_age_sec) from ({gaps}) g
+          left join baton_internal.inbox_sequences s on s.inbox = {inbox} and s.aggregate = g.aggregate
+         where g.expected = coalesce(s.last_sequence, 0) + 1$query$;
+    parts jsonb := baton_internal.inbox_parts(box, terms) || jsonb_build_object(
+        'shown_aggregate', baton_internal.tenant_name_sql(box, 'm.aggregate'),
+        'shown_id', baton_internal.tenant_name_sql(box, 'm.event_id'),
+        'shown_gap', baton_internal.tenant_name_sql(box, 'g.aggregate'));
+begin
+    parts := parts || jsonb_build_object('standing', baton_internal.inbox_standing_sql(box, terms, baton_internal.fill(later, parts)));
+    if box.order_mode = 'arrival' then
+        return baton_internal.fill(standing, parts);
+    end if;
+    return baton_internal.fill(standing || next_or_gap, parts || jsonb_build_object('gaps', baton_internal.inbox_gaps_query(box)));
+end
 $$;
 comment on function baton_internal.inbox_stalled_query(baton.inboxes, baton_internal.inbox_terms) is 'query behind stalled_<inbox>';
 
@@ -190,16 +217,16 @@ returns void
 language plpgsql
 as $$
 declare
-    bare baton_internal.inbox_terms := baton_internal.inbox_terms(box, '');
+    parts jsonb := baton_internal.inbox_parts(box, baton_internal.inbox_terms(box, ''), '') || jsonb_build_object(
+        'arrival', baton_internal.inbox_arrival_columns(box),
+        'ordered', baton_internal.inbox_ordered_condition(box, ''));
 begin
-    perform baton_internal.make_inbox_index(box, 'ordering', '_' || box.order_mode,
-        format('(hashtextextended(%1$s, 0), (%1$s), %2$s where %3$s', bare.aggregate,
-               case when box.order_mode = 'arrival' then baton_internal.inbox_arrival_columns(box) || ')'
-                    else format('%I desc) include (%I)', box.sequence_column, box.received_at_column) end,
-               baton_internal.inbox_ordered_condition(box, '')));
-    perform baton_internal.make_inbox_index(box, 'ordering', '_unordered',
-        format('(%s) where %s and (%I is null%s)', bare.due, bare.unfinished, box.aggregate_id_column,
-               case when box.order_mode = 'sequence' then format(' or %I is null', box.sequence_column) else '' end));
+    perform baton_internal.make_inbox_index(box, 'ordering', '_' || box.order_mode, baton_internal.fill(
+        case box.order_mode when 'arrival' then '(hashtextextended({aggregate}, 0), ({aggregate}), {arrival}) where {ordered}'
+                            else '(hashtextextended({aggregate}, 0), ({aggregate}), {sequence} desc) include ({received_at}) where {ordered}' end, parts));
+    perform baton_internal.make_inbox_index(box, 'ordering', '_unordered', baton_internal.fill(
+        case box.order_mode when 'arrival' then '({due}) where {unfinished} and ({aggregate_column} is null)'
+                            else '({due}) where {unfinished} and ({aggregate_column} is null or {sequence} is null)' end, parts));
 end
 $$;
 comment on function baton_internal.make_inbox_ordering_indexes(baton.inboxes) is 'makes the partial indexes of an ordered inbox';
