@@ -124,12 +124,14 @@ as $$
 $$;
 comment on function baton_internal.stream_state(baton.stream_tables) is 'fingerprint of the sources of a stream table and its rights on them';
 
--- The condition under which a captured change is new to a stream table.
+-- The condition under which a captured change is new to a stream table. The transaction of the last refresh is known by its steps alone: a snapshot does
+-- not list its own transaction, which looks visible there once a later one has committed.
 create function baton_internal.unseen_condition(stream baton.stream_tables)
 returns text
 language sql immutable
 as $$
-    select format('xid >= pg_snapshot_xmin(%1$L) and not pg_visible_in_snapshot(xid, %1$L) and (xid <> %2$L or step > %3$s)', stream.frontier, stream.frontier_xid, stream.frontier_step)
+    select format('case when xid = %2$L then step > %3$s else xid >= pg_snapshot_xmin(%1$L) and not pg_visible_in_snapshot(xid, %1$L) end', stream.frontier, stream.frontier_xid,
+                  stream.frontier_step)
 $$;
 comment on function baton_internal.unseen_condition(baton.stream_tables) is 'condition for changes since the last refresh';
 

@@ -82,17 +82,33 @@ TEST_F(StreamCapture, who_knows_a_frontier_finds_every_later_change_once) {
     const CapturedSource source(db, "t", {"id"});
     other.exec("begin; insert into t values (1)");  // begun before the frontier, committed after it
     db.exec("begin; insert into t values (2)");
+    Connection(url).exec("select pg_current_xact_id()");  // the snapshot ends behind the transaction itself
     const auto snapshot = db.value("select pg_current_snapshot()");
     const auto xid = db.value("select pg_current_xact_id()");
     const auto step = db.value("select baton_internal.current_step()");
     db.exec("insert into t values (3); commit; insert into t values (4)");
     other.exec("commit");
     EXPECT_EQ(db.value("select string_agg(c1::text, ' ' order by c1) from " + source.buffer() +
-                           " where xid >= pg_snapshot_xmin($1::pg_snapshot) and not "
-                           "pg_visible_in_snapshot(xid, $1::pg_snapshot) "
-                           "and (xid <> $2::xid8 or step > $3::int)",
+                           " where baton_internal.is_unseen(xid, step, $1::pg_snapshot, $2::xid8, $3::int)",
                        {snapshot, xid, step}),
               "1 3 4");
+}
+
+// A snapshot does not list its own transaction. Once a later one has committed, the own one looks visible
+// there.
+TEST_F(StreamCapture, a_transaction_refreshes_time_and_again_while_others_commit) {
+    db.exec(
+        "create table t (id int); select baton.create_stream_table('copy', 'select id from t', null, "
+        "'DIFFERENTIAL')");
+    db.exec("begin");
+    for (int i = 0; i < 3; ++i) {
+        db.exec("insert into t values (1)");
+        other.exec("select pg_current_xact_id()");
+        EXPECT_EQ(db.value("select inserted from baton.refresh_stream_table('copy')"), "1");
+    }
+    db.exec("commit");
+    EXPECT_EQ(db.value("select inserted from baton.refresh_stream_table('copy')"), "0");
+    EXPECT_EQ(db.value("select count(*) from copy"), "3");
 }
 
 TEST_F(StreamCapture, a_session_notices_what_others_do_to_its_source) {
