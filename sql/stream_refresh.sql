@@ -78,7 +78,7 @@ comment on function baton_internal.open_stream(regclass) is 'locks a stream tabl
 create function baton_internal.refresh_stream(relation regclass, recompute boolean default false,
                                               out mode text, out inserted bigint, out deleted bigint, out milliseconds numeric)
 language plpgsql security definer
-set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO' set intervalstyle = 'postgres'
+set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO' set intervalstyle = 'postgres' set jit = off
 as $$
 declare
     asked_at constant timestamptz := clock_timestamp();
@@ -164,7 +164,7 @@ comment on function baton.verify_stream_table(text) is 'how many rows a stream t
 -- Count how a stream table differs from its query.
 create function baton_internal.verify_stream(relation regclass, out missing bigint, out surplus bigint)
 language plpgsql security definer
-set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO' set intervalstyle = 'postgres'
+set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO' set intervalstyle = 'postgres' set jit = off
 as $$
 declare
     stream constant baton.stream_tables := baton_internal.find_stream(relation);
