@@ -28,6 +28,7 @@ struct Question {
     std::string method = "GET";
     std::vector<std::string> headers = {};
     std::string body = {};
+    std::string secret = {};  // what the question proves its right with, as it is written in it
     bool proxy = false;  // as the environment says; whatever is on this machine or link is asked directly
     long timeout_ms = 2000;
 };
@@ -39,7 +40,15 @@ std::size_t append(const char* bytes, std::size_t, std::size_t size, void* into)
     return size;
 }
 
-// Return the body of a good answer; throws ConnectionError with the status and the first words otherwise.
+// The first words of a service that refuses, for an operator to read. A service may repeat what it was asked.
+std::string complaint_of(std::string answer, const std::string& secret) {
+    for (std::size_t at = 0; !secret.empty() && (at = answer.find(secret, at)) != std::string::npos; at += 3)
+        answer.replace(at, secret.size(), "***");
+    return answer.substr(0, 200);
+}
+
+// Return the body of a good answer; throws ConnectionError with the status otherwise, and with the first
+// words when they are a refusal: other answers may hold keys.
 std::string ask(const Question& question) {
     const std::unique_ptr<CURL, void (*)(CURL*)> easy(curl_easy_init(), curl_easy_cleanup);
     curl_slist* list = nullptr;
@@ -61,10 +70,9 @@ std::string ask(const Question& question) {
     if (result != CURLE_OK) throw ConnectionError(curl_easy_strerror(result));
     long status = 0;
     curl_easy_getinfo(easy.get(), CURLINFO_RESPONSE_CODE, &status);
-    if (status != 200)
-        throw ConnectionError("HTTP " + std::to_string(status) + (answer.empty() ? "" : ": ") +
-                              answer.substr(0, 200));
-    return answer;
+    if (status == 200) return answer;
+    const std::string said = status < 400 ? "" : complaint_of(std::move(answer), question.secret);
+    throw ConnectionError("HTTP " + std::to_string(status) + (said.empty() ? "" : ": ") + said);
 }
 
 std::string url_escaped(std::string_view text) {
@@ -128,6 +136,29 @@ std::string trimmed(std::string_view text) {
     return std::string(text.substr(from, text.find_last_not_of(" \t\r") - from + 1));
 }
 
+// The name of the section that a line begins, as in `[profile "a b"] # remark`; nothing when the line is
+// another. A line that only looks like the beginning of a section has the name of none.
+std::optional<std::string> section_of(std::string_view line) {
+    if (!line.starts_with('[')) return std::nullopt;
+    std::string name = trimmed(line.substr(1, line.find(']') - 1));
+    if (line.find(']') == std::string_view::npos) return "";
+    if (name.starts_with("profile ") || name.starts_with("profile\t")) {
+        std::string profile = trimmed(name.substr(8));
+        if (profile.size() > 1 && profile.starts_with('"') && profile.ends_with('"'))
+            profile = profile.substr(1, profile.size() - 2);
+        name = "profile " + profile;
+    }
+    return name;
+}
+
+// The value on a line: a remark begins with # or ; behind a space.
+std::string without_remark(std::string_view value) {
+    for (std::size_t at = 1; at < value.size(); ++at)
+        if ((value[at] == '#' || value[at] == ';') && (value[at - 1] == ' ' || value[at - 1] == '\t'))
+            value = value.substr(0, at);
+    return trimmed(value);
+}
+
 // Add what a section of an INI file says; the first word on a matter stands.
 void read_section(const std::string& file, const std::string& section,
                   std::map<std::string, std::string>& into) {
@@ -135,12 +166,14 @@ void read_section(const std::string& file, const std::string& section,
     bool inside = false;
     for (std::string line; std::getline(stream, line);) {
         const std::string text = trimmed(line);
-        if (text.starts_with('[') && text.ends_with(']'))
-            inside = trimmed(text.substr(1, text.size() - 2)) == section;
+        if (const auto begun = section_of(text)) {
+            inside = *begun == section;
+            continue;
+        }
         const auto equals = text.find('=');
         if (!inside || text.starts_with('#') || text.starts_with(';') || equals == std::string::npos)
             continue;
-        into.emplace(trimmed(text.substr(0, equals)), trimmed(text.substr(equals + 1)));
+        into.emplace(lower(trimmed(text.substr(0, equals))), without_remark(text.substr(equals + 1)));
     }
 }
 
@@ -264,9 +297,9 @@ AwsKeys AwsCredentials::exchange(const std::string& token_file, const std::strin
     if (endpoint.empty()) endpoint = "https://sts." + region_ + ".amazonaws.com";
     // The token is renewed by whoever wrote the file, so it is read each time.
     Question question{endpoint, "POST", {"content-type: application/x-www-form-urlencoded"}};
+    question.secret = url_escaped(first_line_of(token_file));
     question.body = "Action=AssumeRoleWithWebIdentity&Version=2011-06-15&RoleArn=" + url_escaped(role) +
-                    "&RoleSessionName=" + url_escaped(name) +
-                    "&WebIdentityToken=" + url_escaped(first_line_of(token_file));
+                    "&RoleSessionName=" + url_escaped(name) + "&WebIdentityToken=" + question.secret;
     question.proxy = true;
     question.timeout_ms = 10'000;
     const std::string answer = ask(question);
@@ -281,6 +314,7 @@ AwsKeys AwsCredentials::ask_container(const std::string& url) const {
     if (const std::string file = environment_("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"); !file.empty())
         token = first_line_of(file);
     if (!token.empty()) question.headers.push_back("Authorization: " + token);
+    question.secret = trimmed(token);
     return keys_of(ask(question));
 }
 

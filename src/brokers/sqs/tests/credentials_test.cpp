@@ -103,6 +103,22 @@ TEST_F(Keys, of_a_profile_are_in_either_file) {
     EXPECT_THROW(find(), relay::SettingsError);
 }
 
+// A remark behind the name of a section does not make its keys those of the section before.
+TEST_F(Keys, of_a_profile_are_in_its_own_section_also_with_remarks_and_quotes) {
+    write(".aws/credentials",
+          "[default]\nregion = x\n[prod] # the real one\naws_access_key_id = prod ; old\n"
+          "aws_secret_access_key = p#;s\n[broken\naws_access_key_id = no\naws_secret_access_key = no\n");
+    write(".aws/config",
+          "[profile  wide]\nAWS_Access_Key_ID=wide\naws_secret_access_key=s\n"
+          "[ profile \"far away\" ] ; quoted\naws_access_key_id=far\naws_secret_access_key=s\n");
+    variables["AWS_EC2_METADATA_DISABLED"] = "true";
+    EXPECT_THROW(find(), relay::SettingsError) << "default has no keys";
+    EXPECT_EQ(find({{"profile", "prod"}})->keys()->access_key, "prod");
+    EXPECT_EQ(find({{"profile", "prod"}})->keys()->secret_key, "p#;s");
+    EXPECT_EQ(find({{"profile", "wide"}})->keys()->access_key, "wide");
+    EXPECT_EQ(find({{"profile", "far away"}})->keys()->access_key, "far");
+}
+
 TEST_F(Keys, of_a_web_identity_are_exchanged_and_its_token_is_read_each_time) {
     std::vector<std::string> tokens;
     server.Post("/", [&](const httplib::Request& request, httplib::Response& response) {
@@ -187,6 +203,41 @@ TEST_F(Keys, that_still_hold_are_used_while_a_renewal_fails_and_no_longer) {
     EXPECT_EQ(asked, 3);
     down = false;
     EXPECT_EQ(credentials->keys(now + 62min)->access_key, "task4");
+}
+
+// A service that answers with what it was asked, or gives keys with a status that is none of success.
+TEST_F(Keys, and_tokens_are_in_no_message_about_a_bad_answer) {
+    server.Get("/echo", [](const httplib::Request& request, httplib::Response& response) {
+        response.status = 403;
+        response.set_content("bad token <" + request.get_header_value("Authorization") + ">", "text/plain");
+    });
+    server.Get("/odd", [](const httplib::Request&, httplib::Response& response) {
+        response.status = 203;
+        response.set_content(temporary("task", Clock::now() + 1h), "application/json");
+    });
+    server.Post("/", [](const httplib::Request& request, httplib::Response& response) {
+        response.status = 400;
+        response.set_content("<Message>what is " + request.body + "</Message>", "text/xml");
+    });
+    const auto words = [&] {
+        try {
+            find()->keys();
+        } catch (const ConnectionError& error) {
+            return std::string(error.what());
+        }
+        return std::string("no error");
+    };
+    variables["AWS_CONTAINER_CREDENTIALS_FULL_URI"] = url("/echo");
+    variables["AWS_CONTAINER_AUTHORIZATION_TOKEN"] = "opens/all=";
+    EXPECT_EQ(words(), "no keys for AWS from the container's agent: HTTP 403: bad token <***>");
+    variables["AWS_CONTAINER_CREDENTIALS_FULL_URI"] = url("/odd");
+    EXPECT_EQ(words(), "no keys for AWS from the container's agent: HTTP 203");
+    variables["AWS_WEB_IDENTITY_TOKEN_FILE"] = write("token", "ey/J.a+b\n");
+    variables["AWS_ROLE_ARN"] = "r";
+    variables["AWS_ENDPOINT_URL_STS"] = url("/");
+    const std::string told = words();
+    EXPECT_NE(told.find("HTTP 400: <Message>what is "), std::string::npos) << told;
+    EXPECT_NE(told.find("WebIdentityToken=***"), std::string::npos) << told;
 }
 
 TEST_F(Keys, that_cannot_be_had_let_messages_wait_and_cost_them_nothing) {
