@@ -8,6 +8,19 @@
 
 namespace baton {
 
+namespace {
+
+// A number keeps all of its digits, as it does in the database: a double would not. Of a name that comes
+// twice, the last one counts.
+std::string_view as_written(std::string_view json_object, std::string_view name) {
+    std::string_view found;
+    for (const auto& [key, value] : json_members(json_object))
+        if (key == name) found = value;
+    return found;
+}
+
+}  // namespace
+
 void append_headers(Headers& headers, std::string_view json_object) {
     if (json_object.empty() || json_object == "{}") return;
     if (!is_json(json_object)) throw RenderError("the event's headers are no JSON object");
@@ -16,7 +29,10 @@ void append_headers(Headers& headers, std::string_view json_object) {
     if (!object.is_object()) throw RenderError("the event's headers are no JSON object");
     for (const auto& [name, value] : object.items()) {
         if (value.is_null()) continue;
-        headers.add(name, value.is_string() ? value.get_ref<const std::string&>() : value.dump());
+        if (value.is_number_float())
+            headers.add(name, as_written(json_object, name));
+        else
+            headers.add(name, value.is_string() ? value.get_ref<const std::string&>() : value.dump());
     }
 }
 

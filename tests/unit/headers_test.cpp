@@ -111,6 +111,22 @@ TEST_F(Reading, is_the_same_for_whatever_is_written) {
     }
 }
 
+TEST_F(Reading, keeps_every_digit_of_a_number_as_the_database_does) {
+    Headers headers;
+    reader.append(headers,
+                  R"({"price": 1.10, "many": 12345678901234567890123, "fine": 0.12345678901234567890123,)"
+                  R"( "far": 1e3, "low": -7, "twice": 1.50, "twice": 2.50})");
+    std::map<std::string, std::string> found;
+    for (const auto& header : headers) found[header.name] = header.value;
+    const std::map<std::string, std::string> expected{{"price", "1.10"},
+                                                      {"many", "12345678901234567890123"},
+                                                      {"fine", "0.12345678901234567890123"},
+                                                      {"far", "1e3"},
+                                                      {"low", "-7"},
+                                                      {"twice", "2.50"}};
+    EXPECT_EQ(found, expected);
+}
+
 TEST_F(Reading, goes_on_with_a_copy_that_has_memory_of_its_own) {
     expect_alike(R"({"a":"one"})");
     HeaderReader copy(reader);
