@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "brokers/amqp1/sections.hpp"
 #include "event/headers.hpp"
 #include "event/json.hpp"
 
@@ -40,6 +41,15 @@ std::string inner_text_of(pn_data_t* data, bool is_map) {
     }
     pn_data_exit(data);
     return out + (is_map ? '}' : ']');
+}
+
+// What is behind the name that a publisher gave to the type of a value.
+std::string described_text_of(pn_data_t* data, bool inside) {
+    pn_data_enter(data);
+    const bool there = pn_data_next(data) && pn_data_next(data);
+    std::string text = there ? text_of(data, inside) : inside ? "null" : "";
+    pn_data_exit(data);
+    return text;
 }
 
 std::string uuid_text(pn_uuid_t uuid) {
@@ -100,6 +110,8 @@ std::string text_of(pn_data_t* data, bool inside) {
             return inner_text_of(data, false);
         case PN_MAP:
             return inner_text_of(data, true);
+        case PN_DESCRIBED:
+            return described_text_of(data, inside);
         default:
             return inside ? "null" : "";
     }
@@ -133,24 +145,39 @@ void for_each_pair(pn_data_t* data, const Take& take) {
     pn_data_exit(data);
 }
 
-// The body: the bytes of a data section, the text of a value, any other value as JSON.
-std::string_view body_of(pn_message_t* message, intake::BrokerBatch& batch) {
-    pn_data_t* data = pn_message_body(message);
-    pn_data_rewind(data);
-    if (!pn_data_next(data) || pn_data_type(data) == PN_NULL) return "";
-    return batch.keep(text_of(data, false));
+// Read a value that is written as AMQP writes it; nothing when it cannot be read.
+std::optional<std::string> text_of(std::string_view written) {
+    const std::unique_ptr<pn_data_t, decltype(&pn_data_free)> data(pn_data(16), pn_data_free);
+    if (pn_data_decode(data.get(), written.data(), written.size()) != static_cast<ssize_t>(written.size()))
+        return std::nullopt;
+    pn_data_rewind(data.get());
+    return pn_data_next(data.get()) ? text_of(data.get(), false) : "";
 }
 
-// True when the bytes are sections from the beginning to the end.
-bool is_whole(std::string_view bytes) {
-    const std::unique_ptr<pn_data_t, decltype(&pn_data_free)> section(pn_data(16), pn_data_free);
-    while (!bytes.empty()) {
-        pn_data_clear(section.get());
-        const auto used = pn_data_decode(section.get(), bytes.data(), bytes.size());
-        if (used <= 0) return false;
-        bytes.remove_prefix(static_cast<std::size_t>(used));
+// The body: the bytes of all data sections, the values of all sequences as a JSON list, the text of a value,
+// any other value as JSON. Nothing when it cannot be read.
+std::optional<std::string> body_of(const std::vector<Amqp1Section>& sections) {
+    std::string body;
+    std::string elements;
+    bool is_list = false;
+    for (const auto& section : sections) {
+        if (!section.is_body()) continue;
+        if (section.kind == Amqp1Section::data) {
+            body += section.binary();
+            continue;
+        }
+        const auto text = text_of(section.content);
+        if (!text) return std::nullopt;
+        if (section.kind == Amqp1Section::value) {
+            body = *text;
+            continue;
+        }
+        if (!text->starts_with('[')) return std::nullopt;
+        is_list = true;
+        if (!elements.empty() && text->size() > 2) elements += ',';
+        elements.append(*text, 1, text->size() - 2);
     }
-    return true;
+    return is_list ? "[" + elements + "]" : body;
 }
 
 }  // namespace
@@ -219,15 +246,15 @@ intake::Incoming Amqp1Codec::decode(std::string bytes, intake::BrokerBatch& batc
     intake::Incoming incoming;
     pn_message_t* in = message_.get();
     pn_message_clear(in);
-    // The engine aborts the process over no bytes at all, and calls a message empty that it cannot read.
-    bool good = !bytes.empty() && pn_message_decode(in, bytes.data(), bytes.size()) == 0;
-    if (good) incoming.body = body_of(in, batch);
-    if (good && incoming.body->empty()) good = is_whole(bytes);
-    if (!good) {
+    const auto sections = read_amqp1_sections(bytes);
+    auto body = sections ? body_of(*sections) : std::nullopt;
+    // The engine aborts the process over no bytes at all.
+    if (!body || bytes.empty() || pn_message_decode(in, bytes.data(), bytes.size()) != 0) {
         incoming.body = batch.keep(std::move(bytes));
         incoming.content_type = "application/octet-stream";
         return incoming;
     }
+    incoming.body = batch.keep(std::move(*body));
     decode_properties(batch, incoming);
     decode_annotations(batch, incoming);
     return incoming;

@@ -168,6 +168,62 @@ TEST(Amqp1Message, bytes_that_were_changed_in_any_place_are_read_as_something) {
         }
 }
 
+// A section of a message, with a value that is written already.
+std::string section(char code, const std::string& value) {
+    return std::string("\0\x53", 2) + code + value;
+}
+
+std::string short_binary(const std::string& bytes) {
+    return std::string("\xa0") + static_cast<char>(bytes.size()) + bytes;
+}
+
+// A list in a list in a list, and so on.
+std::string nested_lists(std::size_t depth) {
+    std::string out;
+    for (std::size_t inside = depth; inside-- > 0;) {
+        out += '\xd0';
+        for (const std::size_t number : {inside * 9 + 1 + 4, std::size_t{1}})
+            for (int shift = 24; shift >= 0; shift -= 8) out += static_cast<char>(number >> shift & 0xff);
+    }
+    return out + '\x40';
+}
+
+TEST(Amqp1Message, a_body_in_several_sections_is_read_whole) {
+    Amqp1Codec codec;
+    intake::BrokerBatch batch;
+    const std::string data = section('\x75', short_binary("first ")) + section('\x75', short_binary("")) +
+                             section('\x75', short_binary("second"));
+    EXPECT_EQ(codec.decode(data, batch).body, "first second");
+    const std::string footer = section('\x78', std::string("\xc1\x01\0", 3));
+    EXPECT_EQ(codec.decode(data + footer, batch).body, "first second");
+    const auto sequence = [](char number) {
+        return section('\x76', std::string("\xc0\x03\x01\x54", 4) + number);
+    };
+    const std::string none = section('\x76', "\x45");
+    EXPECT_EQ(codec.decode(none + sequence(1) + none + sequence(2), batch).body, "[1,2]");
+    EXPECT_EQ(codec.decode(none + none, batch).body, "[]");
+}
+
+TEST(Amqp1Message, a_value_with_a_type_of_its_publisher_is_the_value) {
+    Amqp1Codec codec;
+    intake::BrokerBatch batch;
+    EXPECT_EQ(codec.decode(section('\x77', std::string("\0\xa3\1x\xa1\5hello", 11)), batch).body, "hello");
+}
+
+// Any publisher can send one, and it would come again after each crash.
+TEST(Amqp1Message, lists_in_lists_without_end_do_not_exhaust_the_stack) {
+    Amqp1Codec codec;
+    for (const std::size_t depth : {1U, 20U, 1000U, 30'000U, 300'000U}) {
+        intake::BrokerBatch batch;
+        const std::string bytes = section('\x77', nested_lists(depth));
+        const auto read = codec.decode(bytes, batch);
+        if (depth < 100)
+            EXPECT_EQ(read.body, std::string(depth, '[') + "null" + std::string(depth, ']'));
+        else
+            EXPECT_EQ(read.body, bytes) << depth;
+    }
+}
+
 TEST(Amqp1Message, texts_that_cannot_be_texts_are_told) {
     Message message;
     message.message_id = "id";
