@@ -82,6 +82,48 @@ end
 $$;
 comment on function baton_internal.renew_query_view(regclass) is 'makes the query of a stream table again after its sources were';
 
+-- Give a stream table the columns of its query again where somebody changed them by hand. Their values come with the next refresh.
+create function baton_internal.restore_columns(relation regclass)
+returns void
+language plpgsql
+as $$
+declare
+    changes constant text := (select baton_internal.column_changes(s.relation, s.query_view) from baton.stream_tables s where s.relation = restore_columns.relation);
+begin
+    if changes <> '' then
+        execute format('alter table %s %s', relation, changes);
+    end if;
+end
+$$;
+comment on function baton_internal.restore_columns(regclass) is 'gives a stream table the columns of its query; called by repair_stream_table()';
+
+-- The number of the first column in which a table and a view differ; null when their columns are the same.
+create function baton_internal.first_other_column(relation regclass, query_view regclass)
+returns int
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select min(coalesce(o.number, n.number))::int
+      from baton_internal.table_columns(relation) o full join baton_internal.table_columns(query_view) n on n.number = o.number
+     where (o.name, o.type, o.modifier, o.collation_id) is distinct from (n.name, n.type, n.modifier, n.collation_id)
+$$;
+comment on function baton_internal.first_other_column(regclass, regclass) is 'where the columns of a stream table and of its query begin to differ';
+
+-- Raise when somebody changed the columns of a stream table by hand: values would go into columns of other names.
+create function baton_internal.check_stream_columns(stream baton.stream_tables)
+returns void
+language plpgsql stable
+as $$
+begin
+    if baton_internal.first_other_column(stream.relation, stream.query_view) is not null then
+        raise exception 'the columns of stream table % are not those of its query any more', stream.relation
+            using errcode = 'object_not_in_prerequisite_state', detail = 'to be what the query gives: ' || baton_internal.column_changes(stream.relation, stream.query_view),
+                  hint = 'call baton.repair_stream_table() to give the table its columns back, or drop it with baton.drop_stream_table()';
+    end if;
+end
+$$;
+comment on function baton_internal.check_stream_columns(baton.stream_tables) is 'raises when a stream table has other columns than its query';
+
 -- What ALTER TABLE has to do so that a table has the columns of a view in their order: those that both begin with stay. '' when nothing.
 create function baton_internal.column_changes(relation regclass, query_view regclass)
 returns text
@@ -89,10 +131,7 @@ language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    same constant int := (
-        select coalesce(min(coalesce(o.number, n.number)) - 1, 2000)
-          from baton_internal.table_columns(relation) o full join baton_internal.table_columns(query_view) n on n.number = o.number
-         where (o.name, o.type, o.modifier, o.collation_id) is distinct from (n.name, n.type, n.modifier, n.collation_id));
+    same constant int := coalesce(baton_internal.first_other_column(relation, query_view) - 1, 2000);
 begin
     return concat_ws(', ',
         (select string_agg(format('drop column %I', o.name), ', ' order by o.number) from baton_internal.table_columns(relation) o where o.number > same),
@@ -169,4 +208,4 @@ $$;
 comment on function baton_internal.change_stream(regclass, jsonb, text[], boolean) is 'applies alter_stream_table()';
 
 select baton_internal.declare_privileges('execute', '{baton_operator}',
-    '{alter_stream_table,check_stream_change,change_query,renew_query_view,column_changes,replace_query_view,change_stream}');
+    '{alter_stream_table,check_stream_change,change_query,renew_query_view,restore_columns,first_other_column,column_changes,replace_query_view,change_stream}');

@@ -15,7 +15,8 @@ begin
     open tried no scroll for execute query;  -- opened and not read: a cursor takes one statement, and looks at privileges
     close tried;
 exception when invalid_cursor_definition then
-    raise exception 'the query must be one SELECT' using errcode = 'invalid_parameter_value', detail = sqlerrm;
+    raise exception 'the query must be one SELECT'
+        using errcode = 'invalid_parameter_value', detail = sqlerrm, hint = 'without INTO, and without a second statement behind it';
 end
 $$;
 comment on function baton_internal.check_query_text(text) is 'raises unless a text is one statement that gives rows and that the present user may run';

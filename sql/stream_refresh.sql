@@ -94,6 +94,7 @@ begin
     end if;
     perform set_config(p.key, p.value, true) from jsonb_each_text(stream.parameters) p;
     stream := baton_internal.follow_renames(stream);
+    perform baton_internal.check_stream_columns(stream);
     outcome := baton_internal.compute_refresh(stream, recompute);
     mode := outcome.mode;
     inserted := outcome.inserted;
@@ -120,7 +121,7 @@ language sql
 as $$ select r.* from baton_internal.refresh_stream(baton_internal.resolve_stream(name)) r $$;
 comment on function baton.refresh_stream_table(text) is 'brings a stream table up to date';
 
--- Mend a stream table: guard, rights and mode are made anew, failures are forgotten, and everything is computed again. Its outbox gets the difference.
+-- Mend a stream table: columns, guard, rights and mode are made anew, failures are forgotten, and everything is computed again. Its outbox gets the difference.
 create function baton.repair_stream_table(name text, out mode text, out inserted bigint, out deleted bigint, out milliseconds numeric)
 language plpgsql
 as $$
@@ -128,6 +129,7 @@ declare
     relation constant regclass := baton_internal.resolve_stream(name);
 begin
     perform baton_internal.renew_query_view(relation);
+    perform baton_internal.restore_columns(relation);
     perform baton_internal.mend_stream(relation);
     select r.* into mode, inserted, deleted, milliseconds from baton_internal.refresh_stream(relation, true) r;
 end
@@ -170,6 +172,7 @@ declare
     stream constant baton.stream_tables := baton_internal.find_stream(relation);
 begin
     perform set_config(p.key, p.value, true) from jsonb_each_text(stream.parameters) p;
+    perform baton_internal.check_stream_columns(stream);
     select r.missing, r.surplus into missing, surplus
       from baton_internal.run_as_owner(relation, baton_internal.verify_statement(relation, baton_internal.stream_query(stream)))
            as r (missing bigint, surplus bigint);
