@@ -95,8 +95,9 @@ void Load::keep_going(Work work) {
 
 void Load::write(unsigned number) {
     std::mt19937 random(plan_.seed + number);
-    // A transaction has three events on average.
-    const double pause = 3.0 * plan_.writers / std::max(plan_.rate, 0.1) * 1000;
+    // A transaction has three events on average, and one in two is larger.
+    const double events = 3.0 * (1 + (plan_.burst - 1) / 4.0);
+    const double pause = events * plan_.writers / std::max(plan_.rate, 0.1) * 1000;
     std::exponential_distribution<double> spread(1.0 / pause);
     auto next = Clock::now();
     keep_going([&](Connection& db) {
@@ -132,17 +133,18 @@ void Load::transact(Connection& db, std::mt19937& random) {
         return static_cast<int>(random() % static_cast<unsigned>(sides));
     };
     const int kind = dice(100);
+    const int times = plan_.burst > 1 && dice(2) == 0 ? 1 + dice(plan_.burst) : 1;
     Draft draft;
     try {
         db.exec("begin");
         // In the order of keys, so that seldom two wait for each other.
         int key = dice(plan_.keys);
-        publish(db, draft, key, 1 + dice(3));
+        publish(db, draft, key, times * (1 + dice(3)));
         if (kind < 10) nap(std::chrono::milliseconds(dice(150)));
         if (kind >= 20 && kind < 32) {  // a part is taken back
             db.exec("savepoint part");
             Draft part;
-            publish(db, part, dice(plan_.keys), 1 + dice(2));
+            publish(db, part, dice(plan_.keys), times * (1 + dice(2)));
             draft.taken_back.insert(draft.taken_back.end(), part.ids.begin(), part.ids.end());
             db.exec("rollback to part");
             publish(db, draft, key, 1);
@@ -150,7 +152,7 @@ void Load::transact(Connection& db, std::mt19937& random) {
             publish(db, draft, plan_.keys + 1, 200);
         } else if (kind > 60 && key + 1 < plan_.keys) {
             key += 1 + dice(plan_.keys - key - 1);
-            publish(db, draft, key, 1 + dice(2));
+            publish(db, draft, key, times * (1 + dice(2)));
         }
         finish(db, draft, kind >= 20 || kind < 10);
     } catch (...) {

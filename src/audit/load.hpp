@@ -23,6 +23,7 @@ struct LoadPlan {
     int keys = 20;
     double rate = 500;        // events per second, all writers together
     int payload_bytes = 200;  // about
+    int burst = 1;            // half of the transactions have up to this many times as many events
     unsigned seed = std::random_device{}();
     std::chrono::milliseconds retention{
         0};  // of the outbox, and the age at which the outbox begins a new partition

@@ -157,6 +157,11 @@ void add_audit(Program& program) {
     command.add_option("--writers", options->plan.load.writers, "how many write at the same time")
         ->check(CLI::Range(1, 100))
         ->capture_default_str();
+    command
+        .add_option("--burst", options->plan.load.burst,
+                    "half of the transactions have up to this many times as many events as the others")
+        ->check(CLI::Range(1, 10'000))
+        ->capture_default_str();
     command.add_option("--keys", options->plan.load.keys, "how many keys there are")
         ->check(CLI::Range(1, 100000))
         ->capture_default_str();

@@ -44,7 +44,8 @@ int run(long events, unsigned seed) {
     plan.relays = 2;
     plan.lease = 3s;
     plan.load.seed = seed;
-    plan.load.rate = 20'000;
+    plan.load.rate = 100'000;
+    plan.load.burst = 100;
     plan.load.writers = 16;
     plan.load.keys = 1000;
     plan.load.retention = 1s;

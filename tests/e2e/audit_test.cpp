@@ -78,6 +78,21 @@ TEST_F(Auditing, as_many_events_are_written_as_asked_and_the_seed_is_told) {
     EXPECT_EQ(report_of(ran).value("seed", 0), 42);
 }
 
+TEST_F(Auditing, large_transactions_beside_small_ones_lose_nothing_when_the_relay_is_killed) {
+    const auto ran = audit({"--events", "20000", "--burst", "100", "--rate", "10000", "--keep", "--lease",
+                            "1", "--fault", "kill", "--fault-interval", "0.5"});
+    expect_good(ran);
+    EXPECT_GE(report_of(ran)["faults"].value("kill -9 of the relay", 0), 1) << ran.output;
+    const auto sizes = "from (select count(*) as events from " +
+                       admin.value("select relation::text from baton.outboxes") +
+                       " group by xid) as transactions";
+    const auto count = [&](const std::string& which) {
+        return std::stol(admin.value("select count(*) filter (where events " + which + ") " + sizes));
+    };
+    EXPECT_GT(count("< 10"), 10);
+    EXPECT_GT(count("between 20 and 150"), 10) << "bulk has 200, and the others have few without --burst";
+}
+
 TEST_F(Auditing, a_broker_that_drops_events_is_found_out) {
     RedisServer redis;
     redis.start();
