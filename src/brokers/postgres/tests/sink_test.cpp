@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 
+#include "brokers/audit_place.hpp"
 #include "brokers/registry.hpp"
 #include "conformance/driver.hpp"
 #include "conformance/sink_conformance.hpp"
@@ -245,5 +247,36 @@ TEST_F(PostgresSink, what_a_broker_sends_and_no_inbox_takes_is_a_dead_letter_and
 }  // namespace
 
 INSTANTIATE_TYPED_TEST_SUITE_P(Postgres, SinkConformance, PostgresFixture);
+
+TEST(PostgresAuditPlace, a_row_that_takes_the_room_of_one_rolled_back_is_seen) {
+    const std::string url = shared_cluster(Form::extension).quiet_database();
+    relay::Settings settings("sink");
+    settings.set("type", "postgres");
+    settings.set("url", url);
+    const auto place = brokers::make_audit_place({"reused", settings, settings, {}});
+    place->create();
+    const auto receive = [](Connection& db, int first, int last) {
+        db.query(
+            "select baton.receive('reused', i::text, 'audited', jsonb_build_object('padding', repeat('x', "
+            "500))) from generate_series($1::int, $2) i",
+            {first, last});
+    };
+    Connection db(url);
+    db.exec("begin");
+    receive(db, 1, 200);
+    db.exec("rollback");
+    receive(db, 1001, 3000);
+    std::set<std::string> seen;
+    const auto look = [&] {
+        for (auto& message : place->follow(std::chrono::milliseconds(50))) seen.insert(message.id);
+        return seen.size();
+    };
+    wait_until("all are seen", [&] { return look() == 2000; });
+    db.exec("vacuum reused");
+    Connection later(url);
+    receive(later, 4000, 4000);
+    ASSERT_EQ(later.value("select (ctid::text::point)[0] < 20 from reused where event_id = '4000'"), "t");
+    wait_until("the row on an early page is seen", [&] { return look() == 2001; });
+}
 
 }  // namespace baton::test
