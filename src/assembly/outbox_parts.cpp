@@ -40,10 +40,9 @@ OutboxOptions read_source(const Settings& source, const std::string& name, const
     options.group = source.text("group", name);
     options.lease = source.duration("lease", options.lease);
     if (options.lease < 1s) source.refuse("lease", "must be at least 1s");
-    options.batch =
-        static_cast<int>(std::min<std::int64_t>(positive(source, "batch", options.batch), 100'000));
-    options.batch_bytes = static_cast<std::size_t>(
-        positive(source, "batch_bytes", static_cast<std::int64_t>(options.batch_bytes)));
+    options.batch = static_cast<int>(
+        std::min<std::size_t>(source.count("batch", static_cast<std::size_t>(options.batch)), 100'000));
+    options.batch_bytes = source.count("batch_bytes", options.batch_bytes);
     options.wake_up = one_of(source, "wake_up", "auto", {"auto", "bell", "notify", "poll"});
     return options;
 }
@@ -58,8 +57,8 @@ AdoptedOptions read_adopted(const Settings& source, const OutboxOptions& outbox)
     if (source.has("batch")) options.batch = outbox.batch;
     options.batch_bytes = outbox.batch_bytes;
     options.max_event_bytes = outbox.max_event_bytes;
-    options.poll = positive_time(source, "poll", options.poll);
-    options.hold_limit = positive_time(source, "hold_limit", options.hold_limit);
+    options.poll = source.span("poll", options.poll);
+    options.hold_limit = source.span("hold_limit", options.hold_limit);
     if (source.has("ordered")) options.ordered = source.boolean("ordered", true);
     return options;
 }
@@ -119,7 +118,7 @@ GroupOptions read_group(const Settings& source, const Settings& failure) {
     const auto retry = read_backoff(failure, "retry_base", "retry_limit", {1s, 5min});
     return {source.text("outbox"),
             one_of(source, "start", "earliest", {"earliest", "latest"}),
-            positive(failure, "max_attempts", 10),
+            static_cast<std::int64_t>(failure.count("max_attempts", 10)),
             retry.base,
             retry.limit,
             failure.text("on_poison", "park")};

@@ -18,17 +18,17 @@ using relay::Settings;
 
 namespace {
 
+constexpr std::size_t most_unsigned = std::numeric_limits<unsigned>::max();
+
 relay::Policy read_policy(const Settings& failure, const Settings& limits) {
     relay::Policy policy;
     policy.backoff = read_backoff(failure, "backoff", "backoff_limit", {100ms, 10s});
     policy.breaker_threshold =
-        static_cast<unsigned>(positive(failure, "breaker_threshold", policy.breaker_threshold));
+        static_cast<unsigned>(failure.count("breaker_threshold", policy.breaker_threshold, most_unsigned));
     policy.breaker = read_backoff(failure, "breaker_backoff", "breaker_limit", policy.breaker);
-    policy.max_in_flight = static_cast<std::size_t>(
-        positive(limits, "max_in_flight", static_cast<std::int64_t>(policy.max_in_flight)));
+    policy.max_in_flight = limits.count("max_in_flight", policy.max_in_flight);
     policy.rate = limits.real("rate", 0);
-    policy.max_event_bytes = static_cast<std::size_t>(
-        positive(limits, "max_event_bytes", static_cast<std::int64_t>(policy.max_event_bytes)));
+    policy.max_event_bytes = limits.count("max_event_bytes", policy.max_event_bytes);
     if (policy.rate < 0) limits.refuse("rate", "must be 0 (no limit) or more events per second");
     return policy;
 }
@@ -41,7 +41,7 @@ void read_poison(const Settings& failure, bool broker, relay::Policy& policy) {
         policy.attempts = std::numeric_limits<unsigned>::max();
         return;
     }
-    policy.attempts = static_cast<unsigned>(positive(failure, "attempts", policy.attempts));
+    policy.attempts = static_cast<unsigned>(failure.count("attempts", policy.attempts, most_unsigned));
     const auto limit = failure.number("give_up_limit", policy.give_up_limit);
     if (limit < 0 || limit > std::numeric_limits<int>::max())
         failure.refuse("give_up_limit", "must be 0 (no limit) or a number of events");
@@ -78,8 +78,7 @@ relay::PipelineParts make_parts(const Settings& pipeline, const RelayIdentity& i
         read_from_broker(parts, source, identity);
     else
         read_from_outbox(parts, source, failure, identity);
-    parts.max_bytes =
-        static_cast<std::size_t>(positive(limits, "max_bytes", static_cast<std::int64_t>(parts.max_bytes)));
+    parts.max_bytes = limits.count("max_bytes", parts.max_bytes);
     parts.drain_limit = limits.duration("drain", parts.drain_limit);
     failure.refuse_unknown();
     limits.refuse_unknown();

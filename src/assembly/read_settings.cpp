@@ -2,21 +2,7 @@
 
 namespace baton::assembly {
 
-using namespace std::chrono_literals;
 using relay::Settings;
-using std::chrono::milliseconds;
-
-std::int64_t positive(const Settings& settings, const std::string& key, std::int64_t fallback) {
-    const auto value = settings.number(key, fallback);
-    if (value < 1) settings.refuse(key, "must be at least 1");
-    return value;
-}
-
-milliseconds positive_time(const Settings& settings, const std::string& key, milliseconds fallback) {
-    const auto value = settings.duration(key, fallback);
-    if (value < 1ms) settings.refuse(key, "must be above zero");
-    return value;
-}
 
 std::string one_of(const Settings& settings, const std::string& key, const std::string& fallback,
                    const std::vector<std::string>& known) {
@@ -31,8 +17,7 @@ std::string one_of(const Settings& settings, const std::string& key, const std::
 
 Backoff read_backoff(const Settings& settings, const std::string& base, const std::string& limit,
                      Backoff fallback) {
-    const Backoff read{positive_time(settings, base, fallback.base),
-                       positive_time(settings, limit, fallback.limit)};
+    const Backoff read{settings.span(base, fallback.base), settings.span(limit, fallback.limit)};
     if (read.limit < read.base)
         settings.refuse(settings.has(limit) ? limit : base, "is out of order",
                         limit + " must be at least " + base);

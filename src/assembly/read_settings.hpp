@@ -1,5 +1,5 @@
 #pragma once
-// Settings that must make sense: above zero, one of some words, in order.
+// Settings that must make sense: one of some words, in order.
 
 #include <string>
 #include <vector>
@@ -10,9 +10,6 @@
 namespace baton::assembly {
 
 // Each throws SettingsError with place and key.
-std::int64_t positive(const relay::Settings& settings, const std::string& key, std::int64_t fallback);
-std::chrono::milliseconds positive_time(const relay::Settings& settings, const std::string& key,
-                                        std::chrono::milliseconds fallback);
 std::string one_of(const relay::Settings& settings, const std::string& key, const std::string& fallback,
                    const std::vector<std::string>& known);
 Backoff read_backoff(const relay::Settings& settings, const std::string& base, const std::string& limit,

@@ -14,15 +14,10 @@ using namespace std::chrono_literals;
 BrokerFeed::Pace BrokerFeed::Pace::read(const relay::Settings& settings) {
     Pace pace;
     pace.ack_interval = settings.duration("ack_interval", pace.ack_interval);
-    pace.ack_timeout = settings.duration("ack_timeout", pace.ack_timeout);
+    pace.ack_timeout = settings.span("ack_timeout", pace.ack_timeout);
     if (pace.ack_interval < 0ms) settings.refuse("ack_interval", "must not be negative");
-    if (pace.ack_timeout < 1ms) settings.refuse("ack_timeout", "must be above zero");
-    const auto batch = settings.number("batch", static_cast<std::int64_t>(pace.batch));
-    const auto bytes = settings.number("batch_bytes", static_cast<std::int64_t>(pace.batch_bytes));
-    if (batch < 1 || batch > 100'000) settings.refuse("batch", "must be between 1 and 100000");
-    if (bytes < 1) settings.refuse("batch_bytes", "must be at least 1");
-    pace.batch = static_cast<std::size_t>(batch);
-    pace.batch_bytes = static_cast<std::size_t>(bytes);
+    pace.batch = settings.count("batch", pace.batch, 100'000);
+    pace.batch_bytes = settings.count("batch_bytes", pace.batch_bytes);
     return pace;
 }
 

@@ -156,6 +156,14 @@ std::int64_t Settings::number(const std::string& key, std::int64_t fallback) con
     return *value;
 }
 
+std::size_t Settings::count(const std::string& key, std::size_t fallback, std::size_t most) const {
+    const auto value = number(key, static_cast<std::int64_t>(fallback));
+    const bool limited = most < std::numeric_limits<std::int64_t>::max();
+    if (value < 1 || static_cast<std::size_t>(value) > most)
+        refuse(key, limited ? "must be between 1 and " + std::to_string(most) : "must be at least 1");
+    return static_cast<std::size_t>(value);
+}
+
 double Settings::real(const std::string& key, double fallback) const {
     const Entry* entry = find(key);
     if (entry == nullptr) return fallback;
@@ -184,6 +192,12 @@ std::chrono::milliseconds Settings::duration(const std::string& key,
         parsed = parse_duration(*written);
     if (!parsed) refuse(key, "is no duration", "write 250ms, 5s, 2m or 1h, up to a hundred years");
     return *parsed;
+}
+
+std::chrono::milliseconds Settings::span(const std::string& key, std::chrono::milliseconds fallback) const {
+    const auto value = duration(key, fallback);
+    if (value.count() < 1) refuse(key, "must be above zero");
+    return value;
 }
 
 std::vector<std::string> Settings::list(const std::string& key, std::vector<std::string> fallback) const {

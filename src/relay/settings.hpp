@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -42,10 +43,15 @@ class Settings {
     std::string text(const std::string& key) const;
     std::string text(const std::string& key, const std::string& fallback) const;
     std::int64_t number(const std::string& key, std::int64_t fallback) const;
+    // A whole number of things, at least 1 and at most `most`.
+    std::size_t count(const std::string& key, std::size_t fallback,
+                      std::size_t most = std::numeric_limits<std::int64_t>::max()) const;
     double real(const std::string& key, double fallback) const;
     bool boolean(const std::string& key, bool fallback) const;
     // "250ms", "5s", "2m", "1h", or a number of seconds.
     std::chrono::milliseconds duration(const std::string& key, std::chrono::milliseconds fallback) const;
+    // The same, above zero.
+    std::chrono::milliseconds span(const std::string& key, std::chrono::milliseconds fallback) const;
     std::vector<std::string> list(const std::string& key, std::vector<std::string> fallback = {}) const;
     // Everything below "prefix." as text, for settings that are passed through to a library.
     std::map<std::string, std::string> table(const std::string& prefix) const;

@@ -151,6 +151,13 @@ TEST(Config, numbers_and_durations_that_cannot_be_are_refused) {
               "relay.toml:8: limits.rate is no number that can be reached");
     EXPECT_EQ(complaint(smallest + "[pipeline.limits]\nrate = inf\n"),
               "relay.toml:8: limits.rate is no number that can be reached");
+    EXPECT_EQ(complaint(smallest + "[pipeline.limits]\nmax_bytes = 0\n"),
+              "relay.toml:8: pipeline a, limits: max_bytes must be at least 1");
+    for (const char* value : {"0", "4294967296"})
+        EXPECT_EQ(complaint(smallest + "[pipeline.failure]\nattempts = " + value + "\n"),
+                  "relay.toml:8: pipeline a, failure: attempts must be between 1 and 4294967295");
+    EXPECT_EQ(complaint(smallest + "[pipeline.failure]\nbackoff = \"0s\"\n"),
+              "relay.toml:8: pipeline a, failure: backoff must be above zero");
 }
 
 TEST(Config, a_file_that_is_no_toml_is_refused_with_its_line) {

@@ -11,6 +11,7 @@
 #include "brokers/fixed_destination.hpp"
 #include "brokers/lease_is_over.hpp"
 #include "wire/access_refused.hpp"
+#include "wire/collecting.hpp"
 #include "wire/reconnect.hpp"
 
 namespace baton::brokers {
@@ -372,20 +373,10 @@ void Amqp1Sink::give_all_back(Verdict verdict, const std::string& why, std::opti
 }
 
 void Amqp1Sink::collect(std::vector<Delivery>& deliveries, milliseconds patience) {
-    const auto deadline = Clock::now() + patience;
-    while (busy()) {
-        try {
-            pump();
-            if (!done_.empty() || !busy()) break;
-            const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
-            if (left <= 0ms) break;
-            connection_->wait(std::min(left, 250ms));
-        } catch (const ConnectionError& error) {
-            end(error);
-        }
-    }
-    std::move(done_.begin(), done_.end(), std::back_inserter(deliveries));
-    done_.clear();
+    wire::collect_done(
+        done_, deliveries, patience, [this] { return busy(); }, [this] { pump(); },
+        [this](milliseconds left) { connection_->wait(left); },
+        [this](const ConnectionError& error) { end(error); });
 }
 
 // Look whether we are let in, and whether the address is there, where there is one for all.
@@ -408,8 +399,7 @@ std::unique_ptr<relay::Sink> make_amqp1_sink(const relay::Settings& settings) {
     options.server = read_amqp1_server(settings);
     options.address = fixed_destination(settings, "address");
     options.container = settings.text("container_id", random_name());
-    options.ack_timeout = settings.duration("ack_timeout", 10s);
-    if (options.ack_timeout < 1ms) settings.refuse("ack_timeout", "must be above zero");
+    options.ack_timeout = settings.span("ack_timeout", 10s);
     const auto bytes = settings.number("max_message_bytes", 0);
     if (bytes < 0) settings.refuse("max_message_bytes", "must not be negative");
     options.max_message_bytes = static_cast<std::size_t>(bytes);

@@ -127,9 +127,7 @@ std::unique_ptr<BrokerSource> make_amqp1_source(const relay::Settings& settings,
     options.address = settings.text("address");
     if (const char* flaw = flaw_of_amqp1_address(options.address)) settings.refuse("address", flaw);
     options.container = settings.text("container_id", "baton-" + reader.pipeline + "-" + reader.owner);
-    const auto credit = settings.number("credit", 1000);
-    if (credit < 1 || credit > 100'000) settings.refuse("credit", "must be between 1 and 100000");
-    options.credit = static_cast<int>(credit);
+    options.credit = static_cast<int>(settings.count("credit", 1000, 100'000));
     options.pace = intake::BrokerFeed::Pace::read(settings);
     return std::make_unique<Amqp1Source>(std::move(options),
                                          intake::Decoder(settings, "amqp1", amqp1_form.headers));

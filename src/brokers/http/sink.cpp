@@ -27,12 +27,6 @@ bool is_http(std::string_view url) {
     return url.starts_with("http://") || url.starts_with("https://");
 }
 
-std::size_t positive(const relay::Settings& settings, const std::string& key, std::int64_t fallback) {
-    const auto value = settings.number(key, fallback);
-    if (value < 1) settings.refuse(key, "must be at least 1");
-    return static_cast<std::size_t>(value);
-}
-
 HttpSettings read_settings(const relay::Settings& settings) {
     HttpSettings read;
     read.url = fixed_destination(settings, "url", false);
@@ -42,8 +36,8 @@ HttpSettings read_settings(const relay::Settings& settings) {
     if (mode != "single" && mode != "batch")
         settings.refuse("mode", "is \"" + mode + "\"", "write single or batch");
     read.batched = mode == "batch";
-    read.batch_size = positive(settings, "batch_size", 100);
-    read.batch_bytes = positive(settings, "batch_bytes", 1 << 20);
+    read.batch_size = settings.count("batch_size", 100);
+    read.batch_bytes = settings.count("batch_bytes", 1 << 20);
     const auto bytes = settings.number("max_message_bytes", 0);
     if (bytes < 0) settings.refuse("max_message_bytes", "must not be negative", "0 sets no limit");
     read.max_message_bytes = static_cast<std::size_t>(bytes);

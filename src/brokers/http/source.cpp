@@ -330,25 +330,16 @@ void read_listen(const relay::Settings& settings, Options& options) {
     }
 }
 
-std::size_t positive(const relay::Settings& settings, const std::string& key, std::size_t fallback,
-                     std::int64_t most) {
-    const auto value = settings.number(key, static_cast<std::int64_t>(fallback));
-    if (value < 1 || value > most) settings.refuse(key, "must be between 1 and " + std::to_string(most));
-    return static_cast<std::size_t>(value);
-}
-
 }  // namespace
 
 std::unique_ptr<BrokerSource> make_http_source(const relay::Settings& settings, const Reader&) {
     Options options;
     read_listen(settings, options);
-    options.max_body = positive(settings, "max_body", options.max_body, 1 << 30);
-    options.max_pending = positive(settings, "max_pending", options.max_pending, 1000);
-    options.max_pending_bytes = positive(settings, "max_pending_bytes", options.max_pending_bytes, 1 << 30);
-    options.answer_timeout = settings.duration("answer_timeout", options.answer_timeout);
-    if (options.answer_timeout < 1ms) settings.refuse("answer_timeout", "must be above zero");
-    options.request_timeout = settings.duration("request_timeout", options.request_timeout);
-    if (options.request_timeout < 1ms) settings.refuse("request_timeout", "must be above zero");
+    options.max_body = settings.count("max_body", options.max_body, 1 << 30);
+    options.max_pending = settings.count("max_pending", options.max_pending, 1000);
+    options.max_pending_bytes = settings.count("max_pending_bytes", options.max_pending_bytes, 1 << 30);
+    options.answer_timeout = settings.span("answer_timeout", options.answer_timeout);
+    options.request_timeout = settings.span("request_timeout", options.request_timeout);
     options.tls_cert = settings.text("tls_cert", "");
     options.tls_key = settings.text("tls_key", "");
     if (options.tls_cert.empty() != options.tls_key.empty())

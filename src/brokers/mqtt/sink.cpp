@@ -8,6 +8,7 @@
 #include "brokers/mqtt/form.hpp"
 #include "brokers/mqtt/link.hpp"
 #include "wire/access_refused.hpp"
+#include "wire/collecting.hpp"
 #include "wire/reconnect.hpp"
 
 namespace baton::brokers {
@@ -226,20 +227,10 @@ void MqttSink::give_back(Verdict verdict, const std::string& why, std::optional<
 }
 
 void MqttSink::collect(std::vector<Delivery>& deliveries, milliseconds patience) {
-    const auto deadline = Clock::now() + patience;
-    while (busy()) {
-        try {
-            pump();
-            if (!done_.empty() || !busy()) break;
-            const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
-            if (left <= 0ms) break;
-            link_->wait(std::min(left, 250ms));
-        } catch (const ConnectionError& error) {
-            end(error);
-        }
-    }
-    std::move(done_.begin(), done_.end(), std::back_inserter(deliveries));
-    done_.clear();
+    wire::collect_done(
+        done_, deliveries, patience, [this] { return busy(); }, [this] { pump(); },
+        [this](milliseconds left) { link_->wait(left); },
+        [this](const ConnectionError& error) { end(error); });
 }
 
 // MQTT has no question about a topic: what can be looked at is whether we are let in.
@@ -264,8 +255,7 @@ std::unique_ptr<relay::Sink> make_mqtt_sink(const relay::Settings& settings) {
     if (options.server.hello.client_id.size() > mqtt_longest_text)
         settings.refuse("client_id", "is longer than 65535 bytes");
     options.retain = settings.boolean("retain", false);
-    options.ack_timeout = settings.duration("ack_timeout", 10s);
-    if (options.ack_timeout < 1ms) settings.refuse("ack_timeout", "must be above zero");
+    options.ack_timeout = settings.span("ack_timeout", 10s);
     return std::make_unique<MqttSink>(std::move(options));
 }
 

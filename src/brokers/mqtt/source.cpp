@@ -312,9 +312,7 @@ std::unique_ptr<BrokerSource> make_mqtt_source(const relay::Settings& settings, 
     const auto seconds = std::chrono::ceil<std::chrono::seconds>(expiry).count();
     if (seconds < 1) settings.refuse("session_expiry", "must be at least 1s");
     hello.session_expiry = static_cast<std::uint32_t>(std::min<std::int64_t>(seconds, 0xFFFFFFFF));
-    const auto many = settings.number("receive_maximum", 1000);
-    if (many < 1 || many > 65535) settings.refuse("receive_maximum", "must be between 1 and 65535");
-    hello.receive_maximum = static_cast<std::uint16_t>(many);
+    hello.receive_maximum = static_cast<std::uint16_t>(settings.count("receive_maximum", 1000, 65535));
     options.standby = settings.duration("standby", 30s);
     options.pace = intake::BrokerFeed::Pace::read(settings);
     return std::make_unique<MqttSource>(std::move(options),

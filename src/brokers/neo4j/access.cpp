@@ -4,21 +4,13 @@
 #include "event/json.hpp"
 #include "wire/access_refused.hpp"
 #include "wire/encoding.hpp"
+#include "wire/json_answer.hpp"
 #include "wire/url.hpp"
 
 namespace baton::brokers {
 
 using nlohmann::json;
 using std::chrono::milliseconds;
-
-namespace {
-
-std::string text_member(const json& object, const char* name) {
-    const auto found = object.is_object() ? object.find(name) : object.end();
-    return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
-}  // namespace
 
 std::string neo4j_name(std::string_view name) {
     std::string quoted = "`";
@@ -39,8 +31,8 @@ std::optional<Neo4jComplaint> Neo4jComplaint::read(const wire::HttpResponse& res
         return std::nullopt;
     if (answer.is_object() && answer.contains("errors") && answer["errors"].is_array() &&
         !answer["errors"].empty()) {
-        complaint.code = text_member(answer["errors"][0], "code");
-        complaint.message = text_member(answer["errors"][0], "message");
+        complaint.code = wire::text_member(answer["errors"][0], "code");
+        complaint.message = wire::text_member(answer["errors"][0], "message");
     } else {
         complaint.message = "the answer is none of Neo4j's Query API";
         if (success) complaint.status = 502;  // somebody else's answer, or a part of one

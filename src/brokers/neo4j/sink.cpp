@@ -254,12 +254,6 @@ void Neo4jSink::check() {
     }
 }
 
-std::size_t positive(const relay::Settings& settings, const std::string& key, std::int64_t fallback) {
-    const auto value = settings.number(key, fallback);
-    if (value < 1) settings.refuse(key, "must be at least 1");
-    return static_cast<std::size_t>(value);
-}
-
 }  // namespace
 
 std::unique_ptr<relay::Sink> make_neo4j_sink(const relay::Settings& settings) {
@@ -274,8 +268,8 @@ std::unique_ptr<relay::Sink> make_neo4j_sink(const relay::Settings& settings) {
     if (payload != "json" && payload != "text")
         settings.refuse("payload", "is \"" + payload + "\"", "write json or text");
     options.as_text = payload == "text";
-    options.batch_size = positive(settings, "batch_size", 500);
-    options.batch_bytes = positive(settings, "batch_bytes", 1 << 20);
+    options.batch_size = settings.count("batch_size", 500);
+    options.batch_bytes = settings.count("batch_bytes", 1 << 20);
     return std::make_unique<Neo4jSink>(std::move(options), Neo4jAccess(settings));
 }
 

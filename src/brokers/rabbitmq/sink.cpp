@@ -33,9 +33,7 @@ RabbitSettings read_settings(const relay::Settings& settings) {
     read.routing_key = fixed_destination(settings, "routing_key");
     read.mandatory = settings.boolean("mandatory", true);
     read.confirm_timeout = settings.duration("confirm_timeout", std::chrono::seconds(30));
-    const auto bytes = settings.number("max_message_bytes", 128 << 20);
-    if (bytes < 1) settings.refuse("max_message_bytes", "must be at least 1");
-    read.max_message_bytes = static_cast<std::size_t>(bytes);
+    read.max_message_bytes = settings.count("max_message_bytes", 128 << 20);
     return read;
 }
 

@@ -278,9 +278,7 @@ std::unique_ptr<BrokerSource> make_rabbitmq_source(const relay::Settings& settin
     options.server = read_rabbit_server(settings);
     options.queue = settings.text("queue");
     if (options.queue.size() > 255) settings.refuse("queue", "is longer than 255 bytes");
-    const auto prefetch = settings.number("prefetch", 2000);
-    if (prefetch < 1 || prefetch > 65535) settings.refuse("prefetch", "must be between 1 and 65535");
-    options.prefetch = static_cast<std::uint16_t>(prefetch);
+    options.prefetch = static_cast<std::uint16_t>(settings.count("prefetch", 2000, 65535));
     options.pace = intake::BrokerFeed::Pace::read(settings);
     return std::make_unique<RabbitSource>(std::move(options),
                                           intake::Decoder(settings, "rabbitmq", rabbitmq_form.headers));

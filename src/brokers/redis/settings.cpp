@@ -36,12 +36,8 @@ RedisSettings read_redis_settings(const relay::Settings& settings) {
     read.maxlen_exact = settings.boolean("maxlen_exact", false);
     read.wait_replicas = settings.number("wait_replicas", 0);
     read.wait_timeout = settings.duration("wait_timeout", std::chrono::seconds(5));
-    const auto size = settings.number("transaction_size", 500);
-    if (size < 1) settings.refuse("transaction_size", "must be at least 1");
-    read.transaction_size = static_cast<std::size_t>(size);
-    const auto bytes = settings.number("max_message_bytes", 512 << 20);
-    if (bytes < 1) settings.refuse("max_message_bytes", "must be at least 1");
-    read.max_message_bytes = static_cast<std::size_t>(bytes);
+    read.transaction_size = settings.count("transaction_size", 500);
+    read.max_message_bytes = settings.count("max_message_bytes", 512 << 20);
     return read;
 }
 

@@ -12,6 +12,7 @@
 #include "brokers/redis/settings.hpp"
 #include "wire/access_refused.hpp"
 #include "wire/byte_stream.hpp"
+#include "wire/collecting.hpp"
 #include "wire/reconnect.hpp"
 
 namespace baton::brokers {
@@ -78,6 +79,7 @@ class RedisSink final : public relay::Sink {
     void connect();
     void disconnect(const ConnectionError& error);
     void launch();
+    void exchange();
     void pump();
     void read_replies();
     void take(const redisReply& reply);
@@ -364,26 +366,20 @@ void RedisSink::settle(const Window& window, const std::string& why) {
     if (!last.empty()) throw_refusal(last);
 }
 
+// Send what may go, hear what has come, and send what may go for it.
+void RedisSink::exchange() {
+    if (!stream_) connect();
+    if (!stream_) return;
+    pump();
+    if (open_) read_replies();
+    if (open_) pump();
+}
+
 void RedisSink::collect(std::vector<Delivery>& deliveries, milliseconds patience) {
-    const auto deadline = Clock::now() + patience;
-    while (busy()) {
-        try {
-            if (!stream_) connect();
-            if (stream_) {
-                pump();
-                if (open_) read_replies();
-                if (open_) pump();
-            }
-            if (!done_.empty() || !busy()) break;
-            const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
-            if (left.count() <= 0) break;
-            stream_->wait(written_ < out_.size() || !open_, std::min(left, milliseconds(250)));
-        } catch (const ConnectionError& error) {
-            disconnect(error);
-        }
-    }
-    std::move(done_.begin(), done_.end(), std::back_inserter(deliveries));
-    done_.clear();
+    wire::collect_done(
+        done_, deliveries, patience, [this] { return busy(); }, [this] { exchange(); },
+        [this](milliseconds left) { stream_->wait(written_ < out_.size() || !open_, left); },
+        [this](const ConnectionError& error) { disconnect(error); });
     gave_back_ = false;
 }
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "baton/error.hpp"
+#include "wire/json_answer.hpp"
 
 namespace baton::brokers {
 
@@ -62,13 +63,8 @@ bool SqsComplaint::concerns_queue() const {
                "KmsAccessDenied", "KmsDisabled", "KmsNotFound", "KmsInvalidState"});
 }
 
-std::string text_member(const json& object, const char* name) {
-    const auto found = object.is_object() ? object.find(name) : object.end();
-    return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
 std::optional<std::size_t> entry_of(const json& result, std::size_t entries) {
-    const std::string id = text_member(result, "Id");
+    const std::string id = wire::text_member(result, "Id");
     std::size_t place = 0;
     const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), place);
     if (error != std::errc{} || end != id.data() + id.size() || place >= entries) return std::nullopt;
@@ -79,9 +75,9 @@ SqsComplaint SqsComplaint::read(const wire::HttpResponse& response) {
     SqsComplaint complaint;
     const json body = json::parse(response.body, nullptr, false);
     if (body.is_object()) {
-        complaint.code = text_member(body, "__type");
+        complaint.code = wire::text_member(body, "__type");
         complaint.code.erase(0, complaint.code.find('#') + 1);
-        complaint.message = text_member(body, body.contains("message") ? "message" : "Message");
+        complaint.message = wire::text_member(body, body.contains("message") ? "message" : "Message");
     }
     if (complaint.code.empty()) {
         complaint.code = "HTTP " + std::to_string(response.status);

@@ -32,9 +32,6 @@ struct SqsComplaint {
     bool concerns_queue() const;
 };
 
-// A member of an answer that is text; empty when the member is missing or of another kind.
-std::string text_member(const nlohmann::json& object, const char* name);
-
 // Find the entry of a request that a result is about: the result's Id is the entry's place. Nothing when
 // there is no such entry.
 std::optional<std::size_t> entry_of(const nlohmann::json& result, std::size_t entries);

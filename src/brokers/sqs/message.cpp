@@ -5,6 +5,7 @@
 
 #include "brokers/sqs/access.hpp"
 #include "wire/encoding.hpp"
+#include "wire/json_answer.hpp"
 
 namespace baton::brokers {
 
@@ -21,35 +22,35 @@ class MessageReader {
     void read(const json& message) {
         intake::Incoming incoming;
         incoming.topic = batch_.keep(queue_.substr(queue_.rfind('/') + 1));
-        incoming.position = text_member(message, "MessageId");
-        incoming.body = batch_.keep(text_member(message, "Body"));
+        incoming.position = wire::text_member(message, "MessageId");
+        incoming.body = batch_.keep(wire::text_member(message, "Body"));
         if (message.is_object()) {
             read_system(message.value("Attributes", json()), incoming);
             read_attributes(message.value("MessageAttributes", json()), incoming);
         }
         decoder_.decode(incoming, batch_);
-        batch_.handles.push_back(text_member(message, "ReceiptHandle"));
+        batch_.handles.push_back(wire::text_member(message, "ReceiptHandle"));
     }
 
   private:
     void read_system(const json& attributes, intake::Incoming& incoming) {
-        const auto sent = text_member(attributes, "SentTimestamp");
+        const auto sent = wire::text_member(attributes, "SentTimestamp");
         std::int64_t time = 0;
         std::from_chars(sent.data(), sent.data() + sent.size(), time);
         incoming.time = intake::broker_time(std::chrono::milliseconds(time));
         // baton's sink names the group of a message without key like the message itself.
-        const auto group = text_member(attributes, "MessageGroupId");
+        const auto group = wire::text_member(attributes, "MessageGroupId");
         if (queue_.ends_with(".fifo") && !group.empty() &&
-            group != text_member(attributes, "MessageDeduplicationId"))
+            group != wire::text_member(attributes, "MessageDeduplicationId"))
             incoming.key = batch_.keep(group);
     }
 
     void read_attributes(const json& attributes, intake::Incoming& incoming) {
         if (!attributes.is_object()) return;
         for (const auto& [name, attribute] : attributes.items()) {
-            std::string value = text_member(attribute, "StringValue");
-            if (text_member(attribute, "DataType").starts_with("Binary"))
-                value = wire::base64_decode(text_member(attribute, "BinaryValue")).value_or("");
+            std::string value = wire::text_member(attribute, "StringValue");
+            if (wire::text_member(attribute, "DataType").starts_with("Binary"))
+                value = wire::base64_decode(wire::text_member(attribute, "BinaryValue")).value_or("");
             take(name, std::move(value), incoming);
         }
     }

@@ -10,6 +10,7 @@
 #include "brokers/lease_is_over.hpp"
 #include "brokers/sqs/access.hpp"
 #include "brokers/sqs/entry.hpp"
+#include "wire/json_answer.hpp"
 
 namespace baton::brokers {
 
@@ -28,17 +29,11 @@ struct SqsSettings {
     std::size_t max_message_bytes = 0;
 };
 
-std::size_t positive(const relay::Settings& settings, const std::string& key, std::int64_t fallback) {
-    const auto value = settings.number(key, fallback);
-    if (value < 1) settings.refuse(key, "must be at least 1");
-    return static_cast<std::size_t>(value);
-}
-
 SqsSettings read_settings(const relay::Settings& settings) {
     SqsSettings read;
     read.queue = fixed_destination(settings, "queue", false);
-    read.batch_bytes = positive(settings, "batch_bytes", 256 << 10);
-    read.max_message_bytes = positive(settings, "max_message_bytes", 256 << 10);
+    read.batch_bytes = settings.count("batch_bytes", 256 << 10);
+    read.max_message_bytes = settings.count("max_message_bytes", 256 << 10);
     return read;
 }
 
@@ -197,7 +192,7 @@ void SqsSink::take_results(const std::vector<SqsEntry>& group, const json& answe
         return Delivery{ticket, Verdict::delivered, {}, {}};
     });
     each("Failed", [](const json& result, std::uint64_t ticket) {
-        const SqsComplaint complaint{text_member(result, "Code"), text_member(result, "Message")};
+        const SqsComplaint complaint{wire::text_member(result, "Code"), wire::text_member(result, "Message")};
         const bool shut = complaint.concerns_queue() || complaint.concerns_login();
         const bool rejected = result.value("SenderFault", json()) == true && !complaint.passes();
         const auto verdict = shut ? Verdict::shut : rejected ? Verdict::rejected : Verdict::retry;

@@ -12,6 +12,7 @@
 #include "brokers/sqs/message.hpp"
 #include "intake/broker_feed.hpp"
 #include "wire/encoding.hpp"
+#include "wire/json_answer.hpp"
 
 namespace baton::brokers {
 
@@ -235,7 +236,7 @@ void SqsFeed::take_order(const wire::HttpResponse& response) {
     }
     if (!answer.contains("Failed") || !answer["Failed"].is_array()) return;
     for (const auto& failed : answer["Failed"]) {
-        const SqsComplaint complaint{text_member(failed, "Code"), text_member(failed, "Message")};
+        const SqsComplaint complaint{wire::text_member(failed, "Code"), wire::text_member(failed, "Message")};
         const auto place = entry_of(failed, order.handles.size());
         if (!place || complaint.is({"ReceiptHandle"})) continue;
         done_.push_back(order.handles[*place]);
@@ -312,9 +313,7 @@ std::unique_ptr<BrokerSource> make_sqs_source(const relay::Settings& settings, c
         settings.refuse("queue", "must be one queue", "write its URL, or its name with account");
     options.wait = whole_seconds(settings, "wait", options.wait, {0s, 20s});
     options.visibility = whole_seconds(settings, "visibility", options.visibility, {1s, 43200s});
-    const auto receivers = settings.number("receivers", 2);
-    if (receivers < 1 || receivers > 100) settings.refuse("receivers", "must be between 1 and 100");
-    options.receivers = static_cast<std::size_t>(receivers);
+    options.receivers = settings.count("receivers", 2, 100);
     options.pace = intake::BrokerFeed::Pace::read(settings);
     return std::make_unique<SqsSource>(std::move(options), std::move(access),
                                        intake::Decoder(settings, "sqs", sqs_form.headers));
