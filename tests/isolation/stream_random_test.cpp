@@ -77,7 +77,7 @@ TEST(StreamRandom, a_wrong_rule_of_each_operator_is_noticed) {
                std::all_of(counts.begin(), counts.end(),
                            [](const auto& count) { return count.second.second > 0; });
     };
-    for (int tries = 0; tries < 4 && !all_noticed(); ++tries, ++plan.seed) {
+    for (int tries = 0; tries < 12 && !all_noticed(); ++tries, ++plan.seed) {
         StreamTester tester(shared_cluster(Form::extension).quiet_database(), plan);
         tester.run();
         for (const auto& [name, count] : tester.mutants()) {
