@@ -3,21 +3,11 @@
 --
 -- Two rows are the same when the images of their columns are (sql/stream_image_extension.sql): 1.0 and 1.00 are different values to keep.
 
--- Keep one of several values, for an aggregate.
-create function baton_internal.first_of_step(kept anyelement, other anyelement)
-returns anyelement
-language sql immutable strict parallel safe
-as $$ select kept $$;
-comment on function baton_internal.first_of_step(anyelement, anyelement) is 'the first of two values';
-
-create aggregate baton_internal.first_of(anyelement) (sfunc = baton_internal.first_of_step, stype = anyelement, parallel = safe);
-comment on aggregate baton_internal.first_of(anyelement) is 'one of the values, where all are the same';
-
 -- The parts that statements on a stream table are written with: its columns as c1, c2, ... and what makes rows the same.
 --   names       their names, in order            "a", "b"
 --   numbers     c1, c2
 --   grouped     what rows are grouped by         c1, baton_internal.image(c2)
---   kept        a row of a group                 c1, (array_agg(c2))[1] as c2
+--   kept        a row of a group                 c1, baton_internal.one_of(c2) as c2
 --   row_json    a row n as JSON
 create function baton_internal.stream_parts(relation regclass, out names text, out numbers text, out grouped text, out kept text, out row_json text)
 language sql stable
@@ -26,14 +16,10 @@ as $$
     select string_agg(quote_ident(c.name), ', ' order by c.number),
            string_agg('c' || c.number, ', ' order by c.number),
            string_agg(case when p.plain then 'c' || c.number else format('baton_internal.image(c%s)', c.number) end, ', ' order by c.number),
-           string_agg(case when p.plain then 'c' || c.number
-                           when p.in_arrays then format('(array_agg(c%1$s))[1] as c%1$s', c.number)
-                           else format('baton_internal.first_of(c%1$s) as c%1$s', c.number) end, ', ' order by c.number),
+           string_agg(case when p.plain then 'c' || c.number else format('baton_internal.one_of(c%1$s) as c%1$s', c.number) end, ', ' order by c.number),
            '(select to_jsonb(j) from (select ' || string_agg(format('n.c%s as %I', c.number, c.name), ', ' order by c.number) || ') j)'
       from baton_internal.table_columns(relation) c
-      join pg_type t on t.oid = c.type
-     cross join lateral (select baton_internal.is_plain_type(c.type, c.collation_id) as plain,
-                                t.typtype in ('b', 'c', 'r', 'm') and t.typcategory <> 'A' and t.typarray <> 0 as in_arrays) p
+     cross join lateral (select baton_internal.is_plain_type(c.type, c.collation_id) as plain) p
 $$;
 comment on function baton_internal.stream_parts(regclass) is 'fragments of the statements on a stream table';
 
