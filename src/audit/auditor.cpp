@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "audit/sleeper.hpp"
 #include "audit/watcher.hpp"
 #include "audit/workplace.hpp"
@@ -46,9 +48,9 @@ class Audit {
         relays_.start();
         const Undo relays([this] { relays_.stop(); });
         relays_.wait_for_owner(60s);
-        Watcher watcher(*destination_);
+        Watcher watcher(*destination_, load_.names());
         if (plan_.load.retention.count() > 0) {
-            sleeper_.emplace(plan_.db, load_.outbox(), name_ + "_sleeper");
+            sleeper_.emplace(plan_.db, load_.outbox(), name_ + "_sleeper", load_.names());
             sleeper_->start();
         }
         const Undo sleeper([this] { sleeper_.reset(); });
@@ -57,8 +59,12 @@ class Audit {
         drain(watcher);
         relays_.stop();
         watcher.stop();
-        if (sleeper_) sleeper_->finish(plan_.drain_limit);
+        if (sleeper_) {
+            tell("waiting for the second group");
+            sleeper_->finish(plan_.drain_limit);
+        }
         check();
+        tell("comparing");
         return conclude(watcher);
     }
 
@@ -102,30 +108,34 @@ class Audit {
         seconds_ = std::chrono::duration<double>(Clock::now() - began).count();
     }
 
-    // Wait until everything is settled, or nothing arrives any more.
+    // Wait until everything is settled, or nothing arrives any more. To count what is unsettled is dear with
+    // a large backlog, so nobody does while the backlog shrinks.
     void drain(const Watcher& watcher) {
+        constexpr auto quiet = 500ms;
         auto moved = Clock::now();
-        std::size_t before = watcher.count();
-        while ((left_ = count_unsettled(plan_.db, name_)) != 0) {
+        std::size_t before = 0;
+        for (;; std::this_thread::sleep_for(50ms)) {
             check();
-            std::this_thread::sleep_for(50ms);
-            if (watcher.count() != before) moved = Clock::now();
-            before = watcher.count();
-            if (Clock::now() - moved > plan_.drain_limit) return;
+            const std::size_t count = watcher.count();
+            if (std::exchange(before, count) != count) moved = Clock::now();
+            const bool all_seen = count >= static_cast<std::size_t>(load_.committed());
+            if (!all_seen && Clock::now() - moved < quiet) continue;
+            left_ = count_unsettled(plan_.db, name_);
+            if (left_ == 0 || Clock::now() - moved > plan_.drain_limit) return;
         }
     }
 
-    Report conclude(const Watcher& watcher) {
+    Report conclude(Watcher& watcher) {
         Report report;
         const auto type = plan_.sink.find("type");
         if (type != plan_.sink.end()) report.sink = std::get<std::string>(type->second);
-        facts_.seen = watcher.seen();
+        facts_.seen = watcher.take_seen();
         facts_.ordered = destination_->keeps_order();
         facts_.deduplicates = destination_->deduplicates();
         facts_.ghosts_judged = !plan_.may_send_what_is_taken_back;
         facts_.recovery = plan_.lease + 5s;
-        for (auto& message : destination_->read_all()) facts_.arrived.push_back(std::move(message.id));
         load_.testify(facts_);
+        destination_->read_ids([this](std::string_view id) { facts_.arrived.add(facts_.names, id); });
         report.judgement = judge(facts_);
         for (const auto& fault : facts_.faults) report.faults.push_back(fault.name);
         report.left = left_;

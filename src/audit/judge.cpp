@@ -1,100 +1,162 @@
 #include "audit/judge.hpp"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 namespace baton::audit {
 
 namespace {
 
-constexpr std::size_t most_examples = 10;
-
-// What has come of one key so far. Ranks are places among the numbers of the key that arrived at all, so that
-// a lost event is not counted as disorder too.
+// What has come of one key so far.
 struct Sequence {
-    std::map<long, long> rank;
     long last = 0;
     long highest = 0;
     std::set<long> heads{
         0};  // how far each delivery of it has come: the first one, and those from earlier places
 };
 
-using Sequences = std::unordered_map<std::string, Sequence>;
+class Case {
+  public:
+    explicit Case(const Facts& facts) : facts_(facts), sequences_(facts.keys.size()) {}
 
-Sequences rank_arrivals(const Facts& facts) {
-    std::unordered_map<std::string, std::set<long>> numbers;
-    for (const auto& id : facts.arrived)
-        if (const auto found = facts.committed.find(id); found != facts.committed.end())
-            numbers[found->second.key].insert(found->second.number);
-    Sequences sequences;
-    for (const auto& [key, all] : numbers) {
-        long rank = 0;
-        for (const long number : all) sequences[key].rank[number] = ++rank;
+    Judgement decide() {
+        verdict_.ordered = facts_.ordered;
+        verdict_.ghosts_judged = facts_.ghosts_judged;
+        verdict_.committed = facts_.count(Fate::committed);
+        verdict_.rolled_back = facts_.count(Fate::rolled_back);
+        verdict_.taken_back = facts_.count(Fate::taken_back);
+        verdict_.arrived = facts_.arrived.count();
+        verdict_.unknown = facts_.arrived.strangers;
+        look_who_came();
+        rank_arrivals();
+        std::fill(here_.begin(), here_.end(), false);
+        for (const Index index : facts_.arrived.events) judge_arrival(index);
+        for (Index index = 0; index < facts_.events.size(); ++index)
+            if (facts_.events[index].fate == Fate::committed && !here_[index])
+                verdict_.lost.add(place_of(index));
+        measure();
+        return std::move(verdict_);
     }
-    return sequences;
-}
 
-// Look at one arrival's place in its key's sequence.
-void judge_order(Sequence& sequence, const std::string& id, const Written& event, bool first,
-                 Judgement& judgement) {
-    const long rank = sequence.rank.at(event.number);
-    const std::string place = id + " (" + event.key + " #" + std::to_string(event.number) + ")";
-    if (first && rank < sequence.highest) judgement.out_of_order.add(place);
-    const bool goes_on = sequence.heads.erase(rank - 1) > 0;
-    if (rank < sequence.last) ++judgement.rewinds;
-    if (!goes_on && rank > sequence.last + 1) judgement.leaps.add(place);
-    sequence.heads.insert(rank);
-    sequence.last = rank;
-    sequence.highest = std::max(sequence.highest, rank);
-}
-
-bool explained(const Facts& facts, const std::string& id, const Written& event) {
-    if (facts.deduplicates) return false;
-    const auto seen = facts.seen.find(id);
-    return std::any_of(facts.faults.begin(), facts.faults.end(), [&](const FaultTime& fault) {
-        const bool was_there = !event.committed || *event.committed <= fault.ended + facts.recovery;
-        const bool was_settled = seen != facts.seen.end() && seen->second + facts.unsettled < fault.began;
-        return was_there && !was_settled;
-    });
-}
-
-Latency summarize(std::vector<double> times) {
-    Latency latency;
-    if (times.empty()) return latency;
-    std::sort(times.begin(), times.end());
-    const auto at = [&times](double share) {
-        return times[std::min(times.size() - 1,
-                              static_cast<std::size_t>(share * static_cast<double>(times.size())))];
-    };
-    return {static_cast<long>(times.size()), at(0.5), at(0.99), at(0.999), times.back()};
-}
-
-void measure(const Facts& facts, Judgement& judgement) {
-    std::vector<double> all;
-    std::vector<double> calm;
-    for (const auto& [id, event] : facts.committed) {
-        const auto seen = facts.seen.find(id);
-        if (seen == facts.seen.end() || !event.committed) continue;
-        const auto committed = *event.committed;
-        // The reader may have it before the writer's own thread has woken up to note its commit.
-        const double time =
-            std::max(std::chrono::duration<double, std::milli>(seen->second - committed).count(), 0.0);
-        all.push_back(time);
-        if (std::none_of(facts.faults.begin(), facts.faults.end(), [&](const FaultTime& fault) {
-                return committed <= fault.ended + facts.recovery && seen->second >= fault.began;
-            }))
-            calm.push_back(time);
+  private:
+    std::string place_of(Index index) const {
+        const Event& event = facts_.events[index];
+        return facts_.names.id(index) + " (" + facts_.keys.at(event.key) + " #" +
+               std::to_string(event.number) + ")";
     }
-    judgement.all = summarize(std::move(all));
-    judgement.calm = summarize(std::move(calm));
-}
+
+    void look_who_came() {
+        here_.assign(facts_.events.size(), false);
+        for (const Index index : facts_.arrived.events)
+            if (index < here_.size()) here_[index] = true;
+    }
+
+    // Ranks are places among the numbers of a key that arrived at all, so that a lost event is not counted as
+    // disorder too.
+    void rank_arrivals() {
+        std::vector<Index> came;
+        for (Index index = 0; index < facts_.events.size(); ++index)
+            if (here_[index] && facts_.events[index].fate == Fate::committed) came.push_back(index);
+        std::sort(came.begin(), came.end(), [this](Index one, Index other) {
+            const Event& a = facts_.events[one];
+            const Event& b = facts_.events[other];
+            return a.key != b.key ? a.key < b.key : a.number < b.number;
+        });
+        ranks_.assign(facts_.events.size(), 0);
+        Index rank = 0;
+        for (std::size_t i = 0; i < came.size(); ++i) {
+            if (i > 0 && facts_.events[came[i]].key != facts_.events[came[i - 1]].key) rank = 0;
+            ranks_[came[i]] = ++rank;
+        }
+    }
+
+    void judge_arrival(Index index) {
+        if (index >= facts_.events.size()) return verdict_.unknown.add(facts_.names.id(index));
+        const bool first = !here_[index];
+        here_[index] = true;
+        switch (facts_.events[index].fate) {
+            case Fate::committed:
+                break;
+            case Fate::rolled_back:
+                return verdict_.phantom.add(facts_.names.id(index));
+            case Fate::taken_back:
+                return verdict_.ghosts.add(facts_.names.id(index));
+            default:
+                return verdict_.unknown.add(facts_.names.id(index));
+        }
+        if (!first) {
+            ++verdict_.copies;
+            if (!explained(index)) verdict_.unexplained_copies.add(facts_.names.id(index));
+        }
+        judge_order(index, first);
+    }
+
+    // Look at one arrival's place in its key's sequence.
+    void judge_order(Index index, bool first) {
+        Sequence& sequence = sequences_.at(facts_.events[index].key);
+        const long rank = ranks_[index];
+        if (first && rank < sequence.highest) verdict_.out_of_order.add(place_of(index));
+        const bool goes_on = sequence.heads.erase(rank - 1) > 0;
+        if (rank < sequence.last) ++verdict_.rewinds;
+        if (!goes_on && rank > sequence.last + 1) verdict_.leaps.add(place_of(index));
+        sequence.heads.insert(rank);
+        sequence.last = rank;
+        sequence.highest = std::max(sequence.highest, rank);
+    }
+
+    bool explained(Index index) const {
+        if (facts_.deduplicates) return false;
+        const auto committed = facts_.events[index].committed;
+        const auto seen = facts_.seen_at(index);
+        return std::any_of(facts_.faults.begin(), facts_.faults.end(), [&](const FaultTime& fault) {
+            const bool was_there = committed == never || committed <= fault.ended + facts_.recovery;
+            const bool was_settled = seen != never && seen + facts_.unsettled < fault.began;
+            return was_there && !was_settled;
+        });
+    }
+
+    void measure() {
+        std::vector<float> all;
+        std::vector<float> calm;
+        for (Index index = 0; index < facts_.events.size(); ++index) {
+            const Event& event = facts_.events[index];
+            const auto seen = facts_.seen_at(index);
+            if (event.fate != Fate::committed || event.committed == never || seen == never) continue;
+            // The reader may have it before the writer's own thread has woken up to note its commit.
+            const float time =
+                std::max(std::chrono::duration<float, std::milli>(seen - event.committed).count(), 0.0F);
+            all.push_back(time);
+            if (std::none_of(facts_.faults.begin(), facts_.faults.end(), [&](const FaultTime& fault) {
+                    return event.committed <= fault.ended + facts_.recovery && seen >= fault.began;
+                }))
+                calm.push_back(time);
+        }
+        verdict_.all = summarize(all);
+        verdict_.calm = summarize(calm);
+    }
+
+    static Latency summarize(std::vector<float>& times) {
+        if (times.empty()) return {};
+        std::sort(times.begin(), times.end());
+        const auto at = [&times](double share) {
+            return times[std::min(times.size() - 1,
+                                  static_cast<std::size_t>(share * static_cast<double>(times.size())))];
+        };
+        return {static_cast<long>(times.size()), at(0.5), at(0.99), at(0.999), times.back()};
+    }
+
+    const Facts& facts_;
+    std::vector<Sequence> sequences_;  // by key
+    std::vector<bool> here_;           // by event: whether the event has come
+    std::vector<Index> ranks_;         // by event
+    Judgement verdict_;
+};
 
 }  // namespace
 
-void Finding::add(const std::string& example) {
-    ++count;
-    if (examples.size() < most_examples) examples.push_back(example);
+long Facts::count(Fate fate) const {
+    return std::count_if(events.begin(), events.end(),
+                         [fate](const Event& event) { return event.fate == fate; });
 }
 
 bool Judgement::good() const {
@@ -108,37 +170,7 @@ double Judgement::copy_rate() const {
 }
 
 Judgement judge(const Facts& facts) {
-    Judgement judgement;
-    judgement.ordered = facts.ordered;
-    judgement.ghosts_judged = facts.ghosts_judged;
-    judgement.committed = static_cast<long>(facts.committed.size());
-    judgement.rolled_back = static_cast<long>(facts.rolled_back.size());
-    judgement.taken_back = static_cast<long>(facts.taken_back.size());
-    judgement.arrived = static_cast<long>(facts.arrived.size());
-    Sequences sequences = rank_arrivals(facts);
-    std::unordered_set<std::string> here;
-    for (const auto& id : facts.arrived) {
-        const auto found = facts.committed.find(id);
-        const bool first = here.insert(id).second;
-        if (found == facts.committed.end()) {
-            (facts.taken_back.contains(id)    ? judgement.ghosts
-             : facts.rolled_back.contains(id) ? judgement.phantom
-                                              : judgement.unknown)
-                .add(id);
-            continue;
-        }
-        const Written& event = found->second;
-        if (!first) {
-            ++judgement.copies;
-            if (!explained(facts, id, event)) judgement.unexplained_copies.add(id);
-        }
-        judge_order(sequences.at(event.key), id, event, first, judgement);
-    }
-    for (const auto& [id, event] : facts.committed)
-        if (!here.contains(id))
-            judgement.lost.add(id + " (" + event.key + " #" + std::to_string(event.number) + ")");
-    measure(facts, judgement);
-    return judgement;
+    return Case(facts).decide();
 }
 
 }  // namespace baton::audit

@@ -9,23 +9,9 @@
 //          may only go on one by one; two of them may alternate, as when a relay that was stopped wakes up. A
 //          leap over something is a finding.
 
-#include <chrono>
-#include <optional>
-#include <string>
-#include <unordered_map>
-#include <unordered_set>
-#include <vector>
+#include "audit/events.hpp"
 
 namespace baton::audit {
-
-using Clock = std::chrono::steady_clock;
-
-// A committed event.
-struct Written {
-    std::string key;
-    long number = 0;                             // number within the key, in the order of the transactions
-    std::optional<Clock::time_point> committed;  // empty when the answer to the commit was lost
-};
 
 // Something that was done to the relay, to a server or to a connection.
 struct FaultTime {
@@ -35,11 +21,11 @@ struct FaultTime {
 };
 
 struct Facts {
-    std::unordered_map<std::string, Written> committed;  // by event id
-    std::unordered_set<std::string> rolled_back;         // event ids
-    std::unordered_set<std::string> taken_back;          // committed, and lost with the server that had them
-    std::vector<std::string> arrived;                    // ids, oldest first within each key
-    std::unordered_map<std::string, Clock::time_point> seen;  // first arrivals
+    Names names{""};
+    std::vector<std::string> keys;  // what Event::key stands for
+    Events events;
+    Arrivals arrived;
+    std::deque<Clock::time_point> seen;  // first arrivals by event; `never` when nobody saw it come
     std::vector<FaultTime> faults;
     Clock::duration recovery =
         std::chrono::seconds(10);  // time from the end of a fault until all is as before
@@ -47,14 +33,9 @@ struct Facts {
     bool ordered = true;                                  // the broker keeps the order of a key
     bool ghosts_judged = true;                            // nothing may be sent that the database loses later
     bool deduplicates = false;                            // the broker keeps one copy of an id
-};
 
-// How often something was found, and the first ids of it.
-struct Finding {
-    long count = 0;
-    std::vector<std::string> examples;
-
-    void add(const std::string& example);
+    long count(Fate fate) const;
+    Clock::time_point seen_at(Index index) const { return index < seen.size() ? seen[index] : never; }
 };
 
 struct Latency {

@@ -3,8 +3,9 @@
 //
 // Transactions are short, slow, aborted, rolled back in part, bulk, or held open for long. Each event carries
 // a key and a number of this key, from a row that the transaction has locked. So transactions on one key see
-// each other, and the numbers of a key are the order in which its events must arrive. The same transactions
-// write a ledger. When the answer to a commit was lost, the ledger says whether the commit took place.
+// each other, and the numbers of a key are the order in which its events must arrive. Events are published as
+// users do: by a statement of their own, by publish_many() and by COPY. The same transactions write a ledger.
+// When the answer to a commit was lost, the ledger says whether the commit took place.
 
 #include <atomic>
 #include <mutex>
@@ -48,16 +49,30 @@ class Load {
     long committed() const { return committed_; }
     // What broke although no fault explains it; empty when nothing did.
     std::string failure() const;
-    // Tell what was committed and what was rolled back. Throws Error when a committed event is not in the
-    // ledger: then the database has lost it. The plan may allow for such losses.
-    void testify(Facts& facts) const;
+    const Names& names() const { return names_; }
+    // Hand over what was committed and what was rolled back. Throws Error when a committed event is not in
+    // the ledger: then the database has lost it. The plan may allow for such losses.
+    void testify(Facts& facts);
 
   private:
     struct Draft;  // a transaction's events
+    struct Range {
+        Index first;
+        Index count;
+    };
+    enum class Way { insert, publish_many, copy };
     void write(unsigned number);
     void hold_open();
     void transact(postgres::Connection& db, std::mt19937& random);
-    void publish(postgres::Connection& db, Draft& draft, int key, int count);
+    void prepare(postgres::Connection& db) const;
+    void publish(postgres::Connection& db, std::vector<Range>& ranges, int key, int count, Way way);
+    void publish_many(postgres::Connection& db, Range range, int key, long number) const;
+    void copy(postgres::Connection& db, Range range, int key, long number) const;
+    std::string payload(int key, long number) const;
+    Range begin_events(int key, int count);
+    void number_events(Range range, long first);
+    void settle(const std::vector<Range>& ranges, Fate fate, Clock::time_point at = never);
+    void compare_with_ledger();
     void finish(postgres::Connection& db, Draft& draft, bool commit);
     void forget(const Draft& draft);
     bool nap(std::chrono::milliseconds time) const;
@@ -72,9 +87,8 @@ class Load {
     std::atomic<bool> stopping_{false};
     std::atomic<long> committed_{0};
     mutable std::mutex mutex_;
-    std::unordered_map<std::string, Clock::time_point> commits_;
-    std::unordered_set<std::string> rolled_back_;
-    std::unordered_set<std::string> in_doubt_;  // the answer to the commit never came
+    Names names_ = Names::uuids();
+    Events events_;
     std::string failure_;
 };
 

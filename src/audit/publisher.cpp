@@ -48,11 +48,11 @@ void Publisher::run() {
         for (std::size_t key = 0; key < numbers.size(); ++key) {
             if (random() % 2 == 0) continue;
             const long number = ++numbers[key];
+            const Index event = begin_event(key, number);
             letters.push_back(
-                {fmt::format("m-{}-{}", key, number), fmt::format("key-{}", key),
+                {event, names_.id(event), fmt::format("key-{}", key),
                  fmt::format(R"({{"key": "key-{}", "number": {}, "padding": "{}"}})", key, number,
-                             std::string(static_cast<std::size_t>(plan_.payload_bytes), 'x')),
-                 number});
+                             std::string(static_cast<std::size_t>(plan_.payload_bytes), 'x'))});
         }
         publish(*sink, letters);
         if (round % 20 == 7 && !before.empty()) {
@@ -65,6 +65,14 @@ void Publisher::run() {
         std::this_thread::sleep_until(next);
         before = std::move(letters);
     }
+}
+
+Index Publisher::begin_event(std::size_t key, long number) {
+    const std::lock_guard lock(mutex_);
+    Event& event = events_.emplace_back();
+    event.key = static_cast<std::uint32_t>(key);
+    event.number = static_cast<std::uint32_t>(number);
+    return static_cast<Index>(events_.size() - 1);
 }
 
 // Send until the broker has all of them.
@@ -96,7 +104,9 @@ void Publisher::publish(relay::Sink& sink, const std::vector<Letter>& letters) {
                 again.push_back(std::move(*found));
             } else {
                 const std::lock_guard lock(mutex_);
-                published_.try_emplace(letter.id, Written{letter.key, letter.number, Clock::now()});
+                Event& event = events_[letter.event];
+                if (event.fate == Fate::open) event.committed = Clock::now();
+                event.fate = Fate::committed;
             }
         }
         waiting = std::move(again);
@@ -104,9 +114,11 @@ void Publisher::publish(relay::Sink& sink, const std::vector<Letter>& letters) {
     }
 }
 
-void Publisher::testify(Facts& facts) const {
+void Publisher::testify(Facts& facts) {
     const std::lock_guard lock(mutex_);
-    for (const auto& [id, written] : published_) facts.committed.emplace(id, written);
+    facts.names = names_;
+    for (int key = 0; key < plan_.keys; ++key) facts.keys.push_back("key-" + std::to_string(key));
+    facts.events = std::exchange(events_, {});
 }
 
 }  // namespace baton::audit

@@ -32,14 +32,16 @@ class Publisher {
 
     std::string failure() const;
     long repeated() const { return repeated_; }
-    void testify(Facts& facts) const;
+    const Names& names() const { return names_; }
+    void testify(Facts& facts);
 
   private:
     struct Letter {
+        Index event = 0;
         std::string id, key, body;
-        long number = 0;
     };
     void run();
+    Index begin_event(std::size_t key, long number);
     void publish(relay::Sink& sink, const std::vector<Letter>& letters);
 
     relay::Settings sink_;
@@ -49,7 +51,8 @@ class Publisher {
     std::atomic<bool> stopping_{false};
     std::atomic<long> repeated_{0};
     mutable std::mutex mutex_;
-    std::unordered_map<std::string, Written> published_;
+    Names names_{"m-"};
+    Events events_;
     std::string failure_;
 };
 

@@ -8,7 +8,6 @@ namespace baton::audit {
 
 using namespace std::chrono_literals;
 using postgres::Connection;
-using Clock = std::chrono::steady_clock;
 
 namespace {
 
@@ -51,16 +50,17 @@ void Sleeper::stop() {
 
 void Sleeper::finish(std::chrono::milliseconds limit) {
     stop();
-    auto moved = Clock::now();
-    for (long left = 0; (left = count_unsettled(db_, group_)) != 0 && Clock::now() - moved < limit;) {
-        const auto before = arrived_.size();
+    for (auto moved = Clock::now(); Clock::now() - moved < limit; std::this_thread::sleep_for(20ms)) {
+        const auto before = arrived_.count();
         try {
             Connection db(db_, "baton audit");
             read_on(db);
         } catch (const ConnectionError&) {
         }
-        if (arrived_.size() > before) moved = Clock::now();
-        std::this_thread::sleep_for(20ms);
+        if (arrived_.count() > before)
+            moved = Clock::now();
+        else if (count_unsettled(db_, group_) == 0)
+            break;
     }
     Connection db(db_, "baton audit");
     maintain(db);
@@ -75,7 +75,7 @@ std::string Sleeper::failure() const {
     return failure_;
 }
 
-std::vector<std::string> Sleeper::take() {
+Arrivals Sleeper::take() {
     const std::lock_guard lock(mutex_);
     return std::exchange(arrived_, {});
 }
@@ -108,12 +108,12 @@ void Sleeper::keep_going(std::chrono::milliseconds pause, const std::function<vo
 void Sleeper::read_on(Connection& db) {
     for (;;) {
         const auto batch =
-            db.query("select event_id, id, lease_token from baton.poll_outbox($1, 'sleeper', 1000, $2)",
+            db.query("select event_id, id, lease_token from baton.poll_outbox($1, 'sleeper', 5000, $2)",
                      {group_, visibility_seconds});
         if (batch.empty()) return;
         {
             const std::lock_guard lock(mutex_);
-            for (int row = 0; row < batch.rows(); ++row) arrived_.push_back(batch.text(row, 0));
+            for (int row = 0; row < batch.rows(); ++row) arrived_.add(names_, batch.view(row, 0));
         }
         db.query("select baton.commit_offset($1, 'sleeper', $2::bigint, $3::uuid)",
                  {group_, batch.text(batch.rows() - 1, 1), batch.text(0, 2)});

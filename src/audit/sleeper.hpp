@@ -10,14 +10,18 @@
 #include <thread>
 #include <vector>
 
+#include "audit/events.hpp"
 #include "postgres/connection.hpp"
 
 namespace baton::audit {
 
 class Sleeper {
   public:
-    Sleeper(std::string db, std::string outbox, std::string group)
-        : db_(std::move(db)), outbox_(std::move(outbox)), group_(std::move(group)) {}
+    Sleeper(std::string db, std::string outbox, std::string group, Names names)
+        : db_(std::move(db)),
+          outbox_(std::move(outbox)),
+          group_(std::move(group)),
+          names_(std::move(names)) {}
     ~Sleeper() { stop(); }
     Sleeper(const Sleeper&) = delete;
     Sleeper& operator=(const Sleeper&) = delete;
@@ -30,8 +34,8 @@ class Sleeper {
 
     // What went wrong although no fault explains it; empty when nothing did.
     std::string failure() const;
-    // Take the event ids that the group got, in their order.
-    std::vector<std::string> take();
+    // Take what the group got, in its order.
+    Arrivals take();
     // How many partitions are gone.
     long retired() const { return retired_; }
 
@@ -44,11 +48,12 @@ class Sleeper {
     std::string db_;
     std::string outbox_;
     std::string group_;
+    Names names_;
     std::vector<std::thread> threads_;
     std::atomic<bool> stopping_{false};
     std::atomic<long> retired_{0};
     mutable std::mutex mutex_;
-    std::vector<std::string> arrived_;
+    Arrivals arrived_;
     std::string failure_;
 };
 

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <mutex>
 #include <thread>
-#include <unordered_map>
 
 #include "audit/judge.hpp"
 #include "brokers/audit_place.hpp"
@@ -13,21 +12,25 @@ namespace baton::audit {
 
 class Watcher {
   public:
-    explicit Watcher(brokers::AuditPlace& destination)
-        : thread_([this, &destination] { run(destination); }) {}
+    Watcher(brokers::AuditPlace& destination, Names names)
+        : names_(std::move(names)), thread_([this, &destination] { run(destination); }) {}
     ~Watcher() { stop(); }
     Watcher(const Watcher&) = delete;
     Watcher& operator=(const Watcher&) = delete;
 
     void stop();
     std::size_t count() const;
-    std::unordered_map<std::string, Clock::time_point> seen() const;
+    // By event.
+    std::deque<Clock::time_point> take_seen();
 
   private:
     void run(brokers::AuditPlace& destination);
+    void note(std::string_view id, Clock::time_point now);
 
     mutable std::mutex mutex_;
-    std::unordered_map<std::string, Clock::time_point> seen_;
+    Names names_;
+    std::deque<Clock::time_point> seen_;
+    std::size_t count_ = 0;
     std::atomic<bool> stopping_{false};
     std::thread thread_;
 };

@@ -53,7 +53,7 @@ class WayIn {
         const Undo relays([this] { relays_.stop(); });
         Publisher publisher(publisher_settings(plan_, broker_->sink_values()), broker_->publish_to(),
                             {plan_.load.keys, plan_.load.rate, plan_.load.payload_bytes, plan_.load.seed});
-        Watcher watcher(*inbox_);
+        Watcher watcher(*inbox_, publisher.names());
         publisher.start();
         const auto check = [this, &publisher] {
             if (plan_.check) plan_.check();
@@ -86,7 +86,8 @@ class WayIn {
     void drain(const Watcher& watcher, const std::function<void()>& check) const {
         auto moved = Clock::now();
         std::size_t before = watcher.count();
-        while (watcher.count() < facts_.committed.size() && Clock::now() - moved < plan_.drain_limit) {
+        const auto committed = static_cast<std::size_t>(facts_.count(Fate::committed));
+        while (watcher.count() < committed && Clock::now() - moved < plan_.drain_limit) {
             check();
             std::this_thread::sleep_for(50ms);
             if (watcher.count() != before) moved = Clock::now();
@@ -94,13 +95,13 @@ class WayIn {
         }
     }
 
-    Report conclude(const Watcher& watcher, const Publisher& publisher) {
+    Report conclude(Watcher& watcher, const Publisher& publisher) {
         Report report;
         report.sink = std::get<std::string>(plan_.sink.at("type")) + " -> inbox";
-        facts_.seen = watcher.seen();
+        facts_.seen = watcher.take_seen();
         facts_.ordered = broker_->source_keeps_order();
         facts_.deduplicates = true;
-        for (auto& message : inbox_->read_all()) facts_.arrived.push_back(std::move(message.id));
+        inbox_->read_ids([this](std::string_view id) { facts_.arrived.add(facts_.names, id); });
         report.judgement = judge(facts_);
         report.repeated = publisher.repeated();
         report.seed = plan_.load.seed;

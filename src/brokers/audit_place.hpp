@@ -5,9 +5,11 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "baton/error.hpp"
@@ -38,6 +40,10 @@ class AuditPlace {
     virtual void forget() = 0;
     // Return everything in the place, oldest first within each key. Only remove() may follow.
     virtual std::vector<Received> read_all() = 0;
+    // The same, the ids alone: where there may be very many messages.
+    virtual void read_ids(const std::function<void(std::string_view)>& take) {
+        for (const auto& message : read_all()) take(message.id);
+    }
     virtual void remove() = 0;
 
     // For audits of a source: the values that its settings need, the destination of messages for the source,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <unordered_map>
 
 #include "audit/judge.hpp"
 #include "cli/demo_screen.hpp"
@@ -15,21 +16,38 @@ using postgres::Connection;
 
 namespace {
 
-// What the log says was committed.
-audit::Facts committed_facts(Connection& db) {
-    const auto rows = db.query("select event_id, aggregate_id, (payload ->> 'n')::bigint from shop.events");
+// What the log says was committed, and the numbers of its ids.
+struct Log {
     audit::Facts facts;
-    for (int row = 0; row < rows.rows(); ++row)
-        facts.committed.emplace(rows.text(row, 0),
-                                audit::Written{rows.text(row, 1), rows.number<long>(row, 2), {}});
-    return facts;
+    std::unordered_map<std::string, audit::Index> events;
+};
+
+Log read_log(Connection& db) {
+    const auto rows = db.query("select event_id, aggregate_id, (payload ->> 'n')::bigint from shop.events");
+    Log log;
+    std::unordered_map<std::string, std::uint32_t> keys;
+    for (int row = 0; row < rows.rows(); ++row) {
+        const auto key = static_cast<std::uint32_t>(keys.size());
+        const auto [found, is_new] = keys.try_emplace(rows.text(row, 1), key);
+        if (is_new) log.facts.keys.push_back(found->first);
+        log.events.emplace(rows.text(row, 0), static_cast<audit::Index>(row));
+        log.facts.events.push_back(
+            {found->second, rows.number<std::uint32_t>(row, 2), audit::never, audit::Fate::committed});
+    }
+    return log;
 }
 
 // Read the file as any consumer would.
-Track audit_file(const std::filesystem::path& file, audit::Facts facts) {
+Track audit_file(const std::filesystem::path& file, Log log) {
+    audit::Facts& facts = log.facts;
     std::ifstream lines(file);
-    for (std::string line; std::getline(lines, line);)
-        facts.arrived.push_back(nlohmann::json::parse(line).at("id"));
+    for (std::string line; std::getline(lines, line);) {
+        const std::string id = nlohmann::json::parse(line).at("id");
+        if (const auto found = log.events.find(id); found != log.events.end())
+            facts.arrived.events.push_back(found->second);
+        else
+            facts.arrived.strangers.add(id);
+    }
     const audit::Judgement found = audit::judge(facts);
     Track track;
     track.name = "file";
@@ -81,9 +99,9 @@ bool Audit::passed() const {
 Audit audit_demo(const std::string& url, const std::filesystem::path& file) {
     Connection db(url, "baton demo audit");
     Audit audit;
-    const auto facts = committed_facts(db);
-    audit.committed = static_cast<long>(facts.committed.size());
-    audit.tracks = {audit_file(file, facts), audit_inbox(db)};
+    const auto log = read_log(db);
+    audit.committed = static_cast<long>(log.events.size());
+    audit.tracks = {audit_file(file, log), audit_inbox(db)};
     audit.books_balance = books_balance(db);
     return audit;
 }

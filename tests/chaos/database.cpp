@@ -8,8 +8,8 @@ using namespace std::chrono_literals;
 using audit::Fault;
 using audit::Relays;
 
-Database::Database()
-    : cluster_(std::make_unique<Cluster>(Form::extension)),
+Database::Database(std::vector<std::string> settings)
+    : cluster_(std::make_unique<Cluster>(Cluster::Options{Form::extension, true, std::move(settings)})),
       url_(cluster_->fresh_database()),
       proxy_(cluster_->server().port()) {
     let_in(*cluster_);

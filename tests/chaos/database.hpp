@@ -13,7 +13,7 @@ namespace baton::test {
 
 class Database {
   public:
-    Database();
+    explicit Database(std::vector<std::string> settings = {});
 
     Cluster& cluster() { return *cluster_; }
     Proxy& proxy() { return proxy_; }

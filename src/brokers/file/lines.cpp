@@ -1,5 +1,7 @@
 #include "brokers/file/lines.hpp"
 
+#include <simdjson.h>
+
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -36,6 +38,18 @@ std::vector<Received> read_lines(const std::filesystem::path& path, std::vector<
                             object["headers"].get<std::map<std::string, std::string>>()});
     }
     return messages;
+}
+
+void read_line_ids(const std::filesystem::path& path, const std::function<void(std::string_view)>& take) {
+    std::ifstream file(path);
+    simdjson::dom::parser parser;
+    for (std::string line; std::getline(file, line);) {
+        line.reserve(line.size() + simdjson::SIMDJSON_PADDING);
+        std::string_view id;
+        if (parser.parse(line.data(), line.size(), false)["id"].get(id) != simdjson::SUCCESS)
+            throw Error("no JSON object with an id: " + line.substr(0, 200));
+        take(id);
+    }
 }
 
 }  // namespace baton::brokers

@@ -2,6 +2,8 @@
 // Reads back what the file and stdout sinks wrote.
 
 #include <filesystem>
+#include <functional>
+#include <string_view>
 #include <vector>
 
 #include "brokers/received.hpp"
@@ -12,5 +14,9 @@ namespace baton::brokers {
 // Throws Error for any other line that is no JSON object.
 std::vector<Received> read_lines(const std::filesystem::path& path,
                                  std::vector<std::string>* others = nullptr);
+
+// Give the id of each line to `take`, however large the file is. Throws Error for a line that is no JSON
+// object with an id.
+void read_line_ids(const std::filesystem::path& path, const std::function<void(std::string_view)>& take);
 
 }  // namespace baton::brokers
