@@ -18,11 +18,18 @@ create function pg_temp.obstacle(query text) returns text language sql as $$ sel
 
 select is(pg_temp.obstacle(v.query), v.reason, v.query)
   from (values ('select id from orders', null), ('select id from big', null), ('select 1 as one union all select id from orders', null), ('select count(*) from orders', null),
-               ('with recursive r as (select 1 as n union all select n + 1 from r where n < 3) select n from r', 'WITH RECURSIVE'),
+               ('with recursive r as (select 1 as n union all select n + 1 from r where n < 3) select n from r', 'the query reads no table'),
+               ('with recursive r as (select id from orders union select c.id from customers c join r on c.id = r.id + 1) select id from r', null),
+               ('with recursive r as (select id from orders union select c.id from r left join customers c on c.id = r.id + 1) select id from r', 'an outer join within a subquery looks outside of the subquery'),
+               ('with recursive r as (select id from orders union select c.id from customers c join r on c.id = r.id + 1) search depth first by id set place select id from r', 'SEARCH or CYCLE of a recursive query'),
                ('select id from orders where placed_at > now()', 'now() may give another result when no row has changed'),
                ('select id from late', 'now() may give another result when no row has changed'),
-               ('select g from generate_series(1, (select max(id) from orders)) g, customers', 'a subquery within a function or VALUES in FROM'),
-               ('select id from orders o where exists (select from (values (o.id)) v (x) where x > 1)', 'a function or VALUES in FROM that looks outside of its subquery'),
+               ('select g from generate_series(1, (select max(id) from orders)) g, customers', null),
+               ('select id from orders o where exists (select from (values (o.id)) v (x) where x > 1)', null),
+               ('select o.id, x.n from orders o, lateral (select count(*) as n from customers c where c.id = o.customer) x', null),
+               ('select o.id, x.n from orders o, lateral (select (select max(p.id) from orders p where p.id < c.id + o.id) as n from customers c) x', null),
+               ('select o.id, x.n from orders o, lateral (select c.name as n from customers c left join orders p on p.id = o.id) x', 'an outer join within a subquery looks outside of the subquery'),
+               ('select o.customer from orders o group by o.customer having max(o.id) > any (select c.id from customers c)', 'a subquery that uses an aggregate of the block around it'),
                ('select id, random() from orders', 'random() may give another result when no row has changed'),
                ('select id from orders where placed_at > current_timestamp', 'the time of the query may give another result when no row has changed'),
                ('select date_trunc(''day'', placed_at) from orders', null),
@@ -31,7 +38,7 @@ select is(pg_temp.obstacle(v.query), v.reason, v.query)
                ('select ctid from orders', 'the query reads a system column of shop.orders'),
                ('select o from orders o', 'the query takes whole rows of shop.orders as a value'),
                ('select id, (select max(id) from customers) as m from orders', null),
-               ('select id, array(select id from customers) as c from orders', 'a subquery that gives an array or a row'),
+               ('select id, array(select id from customers) as c from orders', null),
                ('select 1 as one', 'the query reads no table')) v (query, reason);
 
 select is(sources, jsonb_build_array(jsonb_build_object('relation', 'shop.orders'::regclass::oid::bigint, 'columns', '[1, 2, 3]'::jsonb)), 'a view is opened: its table is the source, with the columns that it needs')

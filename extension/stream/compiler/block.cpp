@@ -1,5 +1,7 @@
 // A query block: FROM and WHERE give rows, the rest of the block works on them.
 
+#include "stream/compiler/block.hpp"
+
 #include "stream/compiler/subquery.hpp"
 
 namespace baton::stream {
@@ -19,6 +21,14 @@ void dissolve_join_aliases(Query* query) {
         flatten(query->windowClause);
         flatten(query->limitOffset);
         flatten(query->limitCount);
+        ListCell* cell = nullptr;
+        foreach (cell, query->rtable) {
+            auto* const entry = lfirst_node(RangeTblEntry, cell);
+            if (!entry->lateral) continue;
+            if (entry->rtekind == RTE_SUBQUERY) flatten(entry->subquery);
+            if (entry->rtekind == RTE_FUNCTION) flatten(entry->functions);
+            if (entry->rtekind == RTE_VALUES) flatten(entry->values_lists);
+        }
     });
 }
 
@@ -118,9 +128,13 @@ const Operator& input_with_values(Compiler& compiler, Query* query, const Operat
 
 }  // namespace
 
+void make_plain(Query* query) {
+    dissolve_join_aliases(query);
+    group_by_what_a_key_decides(query);
+}
+
 const Operator& Compiler::block(Query* given, const Target* target) {
     Query* const query = pg::copy_tree(given);
-    if (query->hasRecursive) throw NotDifferential("WITH RECURSIVE");
     levels_.push_back(query);
     const Operator* op = nullptr;
     if (query->setOperations != nullptr) {
@@ -128,11 +142,11 @@ const Operator& Compiler::block(Query* given, const Target* target) {
             throw NotDifferential("LIMIT over a set operation");
         op = &set_operation(*this, query, target);
     } else {
-        dissolve_join_aliases(query);
-        group_by_what_a_key_decides(query);
+        make_plain(query);
         List* const conditions =
             pg::call([&] { return make_ands_implicit(reinterpret_cast<Expr*>(query->jointree->quals)); });
-        const Operator& core = input_with_values(*this, query, from_clause(*this, query, conditions));
+        const Operator& core =
+            input_with_values(*this, query, from_clause(*this, query, conditions, used_columns(query)));
         if (query->limitCount == nullptr && query->limitOffset == nullptr && !query->hasDistinctOn)
             query->sortClause = NIL;  // a table has no order
         op = is_projection(*query) ? &projection(*this, query, core)

@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "stream/compiler/block.hpp"
 #include "stream/compiler/text.hpp"
 
 namespace baton::stream {
@@ -34,28 +35,12 @@ bool note_column(Node* node, void* context) {
     return pg::walk_expression(node, note_column, context);
 }
 
-// What the expressions of a FROM item look at.
-struct Contents {
-    bool subqueries;
-    bool outer_columns;
-    bool columns;
-};
-
-bool note_contents(Node* node, void* context) {
-    auto& contents = *static_cast<Contents*>(context);
-    if (node == nullptr) return false;
-    if (IsA(node, SubLink)) contents.subqueries = true;
-    if (IsA(node, Var))
-        (reinterpret_cast<Var*>(node)->varlevelsup > 0 ? contents.outer_columns : contents.columns) = true;
-    return pg::walk_expression(node, note_contents, context);
-}
-
 // ---- the walk through the join tree ----
 
 class FromClause {
   public:
-    FromClause(Compiler& compiler, Query* query)
-        : compiler_(compiler), query_(query), used_(used_columns(query)) {}
+    FromClause(Compiler& compiler, Query* query, const std::vector<Origin>& used)
+        : compiler_(compiler), query_(query), used_(used) {}
 
     const Operator& whole(List* conditions) {
         const Operator* op = &inner(reinterpret_cast<Node*>(query_->jointree), conditions, true);
@@ -64,10 +49,17 @@ class FromClause {
     }
 
   private:
+    // An item that is computed for each row of others.
+    struct Lateral {
+        int range;
+        JoinType type;
+        Node* condition;
+    };
+
     // What an inner join gathers before it becomes an operator.
     struct Gathered {
         std::vector<const Operator*> items;
-        std::vector<int> lateral_functions;
+        std::vector<Lateral> laterals;
         std::vector<Node*> conditions;
     };
 
@@ -92,20 +84,35 @@ class FromClause {
     const Operator& joined(const Gathered& gathered, List* conditions) {
         std::vector<const Operator*> items = gathered.items;
         if (items.empty()) items.push_back(&single_row(compiler_));  // SELECT without FROM
-        if (gathered.lateral_functions.empty())
-            return items.size() == 1 && conditions == NIL ? *items.front()
-                                                          : inner_join(compiler_, items, conditions);
-        const Operator* op = items.size() == 1 ? items.front() : &inner_join(compiler_, items, NIL);
-        for (const int range : gathered.lateral_functions)
-            op = &function_rows(compiler_, *op, query_, range, used_);
-        return conditions == NIL ? *op : inner_join(compiler_, {op}, conditions);
+        List* early = conditions;
+        List* late = NIL;
+        if (!gathered.laterals.empty()) {
+            early = NIL;
+            for (auto* const condition : pg::elements<Node>(conditions)) {
+                List*& list = names_lateral(condition, gathered) ? late : early;
+                list = pg::call([&] { return lappend(list, condition); });
+            }
+        }
+        const Operator* op =
+            items.size() == 1 && early == NIL ? items.front() : &inner_join(compiler_, items, early);
+        for (const auto& lateral : gathered.laterals)
+            op = &lateral_item(compiler_, *op, query_, lateral.range, used_, lateral.type, lateral.condition);
+        return late == NIL ? *op : inner_join(compiler_, {op}, late);
+    }
+
+    static bool names_lateral(Node* condition, const Gathered& gathered) {
+        const Mentions mentions = mentions_of(condition);
+        return std::any_of(mentions.columns.begin(), mentions.columns.end(), [&](const Origin& column) {
+            return std::any_of(gathered.laterals.begin(), gathered.laterals.end(),
+                               [&](const Lateral& lateral) { return lateral.range == column.range; });
+        });
     }
 
     void gather(Node* tree, Gathered& into) {
         if (IsA(tree, RangeTblRef)) {
             const int range = reinterpret_cast<RangeTblRef*>(tree)->rtindex;
             if (is_lateral(range))
-                into.lateral_functions.push_back(range);
+                into.laterals.push_back({range, JOIN_INNER, nullptr});
             else
                 into.items.push_back(&item(range));
         } else if (IsA(tree, FromExpr)) {
@@ -118,6 +125,13 @@ class FromClause {
                 gather(join->larg, into);
                 gather(join->rarg, into);
                 add_conditions(join->quals, into);
+            } else if (join->jointype == JOIN_LEFT && IsA(join->rarg, RangeTblRef) &&
+                       is_lateral(reinterpret_cast<RangeTblRef*>(join->rarg)->rtindex)) {
+                gather(join->larg, into);
+                if (has_sublink(join->quals))
+                    throw NotDifferential("a condition of an outer join holds a subquery");
+                into.laterals.push_back(
+                    {reinterpret_cast<RangeTblRef*>(join->rarg)->rtindex, JOIN_LEFT, join->quals});
             } else {
                 const Operator& left = inner(join->larg, NIL, false);
                 const Operator& right = inner(join->rarg, NIL, false);
@@ -133,28 +147,14 @@ class FromClause {
         for (auto* const condition : pg::elements<Node>(list)) into.conditions.push_back(condition);
     }
 
-    static bool has_sublink(Node* expression) {
-        return pg::call([&] { return checkExprHasSubLink(expression); });
-    }
-
     const RangeTblEntry& entry(int range) const { return *rt_fetch(range, query_->rtable); }
 
-    // Whether a function or VALUES works on columns of other items. Refuses what is neither such an item nor
-    // constant.
+    // Whether an item is computed for each row of others: it names their columns, or it is of subqueries.
     bool is_lateral(int range) const {
         const RangeTblEntry& from = entry(range);
-        if (from.rtekind != RTE_FUNCTION && from.rtekind != RTE_VALUES) return false;
-        Contents contents{};
-        pg::call([&] {
-            note_contents(reinterpret_cast<Node*>(from.functions), &contents);
-            note_contents(reinterpret_cast<Node*>(from.values_lists), &contents);
-        });
-        if (contents.subqueries) throw NotDifferential("a subquery within a function or VALUES in FROM");
-        if (contents.outer_columns)
-            throw NotDifferential("a function or VALUES in FROM that looks outside of its subquery");
-        if (contents.columns && from.rtekind == RTE_VALUES)
-            throw NotDifferential("VALUES of another item's columns");
-        return contents.columns;
+        const Mentions mentions = mentions_of_item(from);
+        if (!mentions.columns.empty() || !mentions.levels.empty()) return true;
+        return holds_subquery(from);
     }
 
     const Operator& item(int range) {
@@ -163,7 +163,6 @@ class FromClause {
             case RTE_RELATION:
                 return relation(from, range);
             case RTE_SUBQUERY:
-                if (from.lateral) throw NotDifferential("a LATERAL subquery");
                 return derived_table(compiler_, compiler_.block(from.subquery), range, used_);
             case RTE_CTE:
                 return derived_table(compiler_, with_query(from), range, used_);
@@ -203,18 +202,20 @@ class FromClause {
     }
 
     const Operator& with_query(const RangeTblEntry& from) {
-        if (from.self_reference) throw NotDifferential("WITH RECURSIVE");
+        if (from.self_reference)
+            throw NotDifferential("a recursive query within a join that is no inner one");
         auto& levels = compiler_.levels();
         const std::size_t up = from.ctelevelsup;
         if (up >= levels.size()) throw NotDifferential("a WITH query that is out of reach");
         Query* const home = levels[levels.size() - 1 - up];
         for (auto* const with : pg::elements<CommonTableExpr>(home->cteList)) {
             if (strcmp(with->ctename, from.ctename) != 0) continue;
-            if (with->cterecursive) throw NotDifferential("WITH RECURSIVE");
             // The WITH query sees what its home sees.
             const std::vector<Query*> here = levels;
             levels.resize(levels.size() - up);
-            const Operator& op = compiler_.block(pg::copy_tree(castNode(Query, with->ctequery)));
+            const Operator& op = with->cterecursive
+                                     ? recursion(compiler_, *with)
+                                     : compiler_.block(pg::copy_tree(castNode(Query, with->ctequery)));
             levels = here;
             return op;
         }
@@ -223,7 +224,7 @@ class FromClause {
 
     Compiler& compiler_;
     Query* query_;
-    std::vector<Origin> used_;
+    const std::vector<Origin> used_;
     std::vector<Node*> subqueries_;
 };
 
@@ -236,8 +237,9 @@ std::vector<Origin> used_columns(Query* query) {
     return {found.begin(), found.end()};
 }
 
-const Operator& from_clause(Compiler& compiler, Query* query, List* conditions) {
-    return FromClause(compiler, query).whole(conditions);
+const Operator& from_clause(Compiler& compiler, Query* query, List* conditions,
+                            const std::vector<Origin>& used) {
+    return FromClause(compiler, query, used).whole(conditions);
 }
 
 }  // namespace baton::stream

@@ -39,6 +39,27 @@ std::string Compiler::before(const Operator& op) {
     return view;
 }
 
+// Only rows that look like one of the change need be counted. Comparing hashes chooses them: whichever rows
+// it takes in are counted right, and the others are as they were.
+std::string Compiler::past(const Operator& op) {
+    if (op.is_constant()) return op.now;
+    std::string view = name("past", op);
+    if (std::find(known_befores_.begin(), known_befores_.end(), view) != known_befores_.end()) return view;
+    const std::string columns = column_list(op.columns, "r");
+    const std::string hash = "baton_internal.row_hash(row(" + columns + "))";
+    const std::string hashes = name("hashes", op);
+    script_.add_table(hashes, "select distinct " + hash + " as hash from " + op.change + " r");
+    script_.add_table(
+        view, "select " + columns + " from " + op.now + " r where not exists (select from " + hashes +
+                  " h where h.hash = " + hash + ") union all " +
+                  spread(op.columns, "select " + columns + ", 1::bigint as baton_weight from " + op.now +
+                                         " r where exists (select from " + hashes +
+                                         " h where h.hash = " + hash + ") union all select " + columns +
+                                         ", -r.baton_weight from " + op.change + " r"));
+    known_befores_.push_back(view);
+    return view;
+}
+
 std::string Compiler::stored(const Operator& root, const Target& target) {
     std::vector<std::string> renamed;
     for (std::size_t i = 0; i < root.columns.size(); ++i)

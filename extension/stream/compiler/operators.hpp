@@ -87,6 +87,9 @@ class Compiler {
     // The rows of an operator before the change, with weights.
     std::string before(const Operator& op);
 
+    // The same as a bag: each row as often as it was there.
+    std::string past(const Operator& op);
+
     // The stream table's rows, as those of the root.
     std::string stored(const Operator& root, const Target& target);
 
@@ -99,7 +102,7 @@ class Compiler {
   private:
     Script script_;
     std::deque<Operator> operators_;
-    std::vector<std::string> known_befores_;
+    std::vector<std::string> known_befores_;  // before_N and past_N
     int values_ = 0;
     std::vector<Query*> levels_;  // the blocks around, for WITH
 };
@@ -120,8 +123,11 @@ const Operator& derived_table(Compiler& compiler, const Operator& block, int ran
 const Operator& inner_join(Compiler& compiler, const std::vector<const Operator*>& inputs, List* conditions);
 const Operator& outer_join(Compiler& compiler, JoinType type, const Operator& left, const Operator& right,
                            Node* condition);
-const Operator& function_rows(Compiler& compiler, const Operator& input, Query* query, int range,
-                              const std::vector<Origin>& used);
+// An item of FROM that is computed for each row of others: LATERAL, or a function of columns. It is joined by
+// the condition, or by LEFT JOIN.
+const Operator& lateral_item(Compiler& compiler, const Operator& left, Query* query, int range,
+                             const std::vector<Origin>& used, JoinType type, Node* condition);
+const Operator& recursion(Compiler& compiler, const CommonTableExpr& with);
 // Rows of `left` for which `right` has some row, or none. The condition is bound: a and b.
 const Operator& semi_join(Compiler& compiler, const Operator& left, const Operator& right,
                           const std::string& condition, bool negated, std::string label);
@@ -151,8 +157,10 @@ std::string rows_of_touched(const Operator& touched, const std::vector<Node*>& v
                             const std::vector<Oid>& equalities, const std::string& select, const Alias& alias,
                             const std::string& source);
 
-// FROM and WHERE of a block: an operator whose columns have their origins in the block.
-const Operator& from_clause(Compiler& compiler, Query* query, List* conditions);
+// FROM and WHERE of a block: an operator whose columns have their origins in the block. `used` are the
+// columns that somebody names.
+const Operator& from_clause(Compiler& compiler, Query* query, List* conditions,
+                            const std::vector<Origin>& used);
 // Apply a condition that holds a subquery: EXISTS, IN, ANY, ALL and their negations.
 const Operator& subquery_condition(Compiler& compiler, const Operator& left, Node* condition);
 // The columns of the block's FROM items that its expressions name, its subqueries included.

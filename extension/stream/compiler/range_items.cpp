@@ -1,6 +1,5 @@
 // Items of FROM that are no tables: finished blocks (subqueries, views, WITH queries), VALUES, and functions.
-// A block's rows and change pass under new names. VALUES and functions of constants never change. A function
-// of another item's columns gives rows for each row of that item, with that row's weight.
+// A block's rows and change pass under new names. VALUES and functions of constants never change.
 
 #include "stream/compiler/text.hpp"
 
@@ -110,40 +109,6 @@ const Operator& constant_rows(Compiler& compiler, Query* query, int range, const
     op.origins = item.origins;
     op.change.clear();
     compiler.script().add_view(op.now, item_text(entry, item.targets));
-    return op;
-}
-
-const Operator& function_rows(Compiler& compiler, const Operator& input, Query* query, int range,
-                              const std::vector<Origin>& used) {
-    auto* const entry = pg::copy_tree(rt_fetch(range, query->rtable));
-    const Item item = describe_item(query, range, used);
-    Operator& op = compiler.make("function of each row", {&input});
-    op.columns = input.columns;
-    op.columns.insert(op.columns.end(), item.columns.begin(), item.columns.end());
-    op.origins = input.origins;
-    op.origins.insert(op.origins.end(), item.origins.begin(), item.origins.end());
-    if (list_length(entry->functions) != 1 || entry->funcordinality)
-        throw NotDifferential("ROWS FROM or WITH ORDINALITY over another item's columns");
-    auto* const function = linitial_node(RangeTblFunction, entry->functions);
-    if (function->funccolnames != NIL) throw NotDifferential("a function with a column definition list");
-    // f.*: the function's columns under their places, so that the call may stand in FROM as it is.
-    const std::string call = expression_text(function->funcexpr, {{"a", &input}});
-    std::vector<std::string> names;
-    for (int i = 1; i <= list_length(entry->eref->colnames); ++i) names.push_back("f" + std::to_string(i));
-    std::vector<std::string> values;
-    for (std::size_t i = 0; i < item.columns.size(); ++i)
-        values.push_back(
-            (item.origins[i].attribute > 0 ? "f.f" + std::to_string(item.origins[i].attribute) : "true") +
-            " as " + item.columns[i].name);
-    const std::string list = column_list(input.columns, "a") + ", " + join(values, ", ");
-    const std::string from =
-        " a cross join lateral " + call.substr(1, call.size() - 2) + " f(" + join(names, ", ") + ")";
-    compiler.script().add_view(op.now, "select " + list + " from " + input.now + from);
-    if (input.is_constant())
-        op.change.clear();
-    else
-        compiler.script().add_table(op.change,
-                                    "select " + list + ", a.baton_weight from " + input.change + from);
     return op;
 }
 

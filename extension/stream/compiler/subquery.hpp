@@ -16,9 +16,8 @@ struct Partner {
 std::vector<Alias> partner_scope(const Operator& left, const Partner& partner);
 
 // Make a subquery's rows a partner. Its correlated conditions become the partner's, if it is a plain
-// selection, which may be aggregated as a whole where that is asked for. Other subqueries must not look
-// outside.
-Partner make_partner(Compiler& compiler, const Operator& left, const SubLink& sublink, bool may_aggregate);
+// selection. Other subqueries must not look outside; nothing for those that do.
+std::optional<Partner> make_partner(Compiler& compiler, const Operator& left, const SubLink& sublink);
 
 // Replace each subquery of an expression by a column of the operator, which is extended by it.
 Node* with_subquery_values(Compiler& compiler, const Operator*& op, Node* expression);

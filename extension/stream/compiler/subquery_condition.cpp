@@ -7,7 +7,7 @@
 // In WHERE a condition that is unknown counts as one that does not hold, so these are exact.
 //
 // What a correlated subquery asks of the row around it becomes the join's condition, if the subquery is a
-// plain selection. Others must not look outside.
+// plain selection. For others that look outside the condition is a value, and rows are chosen by it.
 
 #include "stream/compiler/subquery.hpp"
 
@@ -36,7 +36,9 @@ const Operator& subquery_condition(Compiler& compiler, const Operator& left, Nod
     const bool is_all = is(ALL_SUBLINK);
     if (!is_all && !is(EXISTS_SUBLINK) && !is(ANY_SUBLINK)) return larger_condition(compiler, left, whole);
 
-    Partner partner = make_partner(compiler, left, *sublink, false);
+    std::optional<Partner> found = make_partner(compiler, left, *sublink);
+    if (!found) return larger_condition(compiler, left, whole);
+    Partner& partner = *found;
     if (sublink->testexpr != nullptr) {
         const std::vector<Alias> outside = partner_scope(left, partner);
         const std::string test = bound_text(bound(sublink->testexpr, outside, partner.outputs), outside);

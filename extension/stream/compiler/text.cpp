@@ -50,6 +50,8 @@ Node* bind_node(Node* node, void* context) {
     throw NotDifferential("a subquery stands where its changes cannot be followed");
 }
 
+}  // namespace
+
 RangeTblEntry* range_of(const char* name, const Operator* op) {
     auto* const entry = makeNode(RangeTblEntry);
     entry->rtekind = RTE_CTE;
@@ -66,8 +68,6 @@ RangeTblEntry* range_of(const char* name, const Operator* op) {
     entry->eref = makeAlias(name, names);
     return entry;
 }
-
-}  // namespace
 
 Node* bound(Node* expression, const std::vector<Alias>& scope, List* sublink_columns) {
     Binding binding{&scope, sublink_columns, false};
@@ -167,17 +167,26 @@ std::string column_list(const std::vector<Column>& columns, std::string_view ali
     return join(names, ", ");
 }
 
+namespace {
+
+std::string collation_text(const Column& column) {
+    if (!OidIsValid(column.collation) || column.collation == DEFAULT_COLLATION_OID) return "";
+    const char* const name = pg::call([&] { return generate_collation_name(column.collation); });
+    return std::string(" collate ") + name;
+}
+
+}  // namespace
+
 std::string null_list(const std::vector<Column>& columns) {
     std::vector<std::string> nulls;
-    for (const auto& column : columns) {
-        std::string text = "null::" + type_text(column.type, column.typmod);
-        if (OidIsValid(column.collation) && column.collation != DEFAULT_COLLATION_OID) {
-            const char* const collation = pg::call([&] { return generate_collation_name(column.collation); });
-            text = "(" + text + " collate " + collation + ")";
-        }
-        nulls.push_back(text + " as " + column.name);
-    }
+    for (const auto& column : columns)
+        nulls.push_back("(null::" + type_text(column.type, column.typmod) + collation_text(column) + ") as " +
+                        column.name);
     return join(nulls, ", ");
+}
+
+std::string definition_text(const Column& column) {
+    return column.name + " " + type_text(column.type, -1) + collation_text(column);
 }
 
 Column column_of(std::string name, const Node* expression) {

@@ -28,11 +28,17 @@ std::string all_of(const std::vector<std::string>& conditions);
 // x1, x2, ...
 std::string block_text(const Query* query, const Operator& core, const std::string& input);
 
+// An operator's rows as an item of FROM, under the name of a common table expression. For use inside of
+// pg::call.
+RangeTblEntry* range_of(const char* name, const Operator* op);
+
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
 // a.v1_1, a.v1_2; or without an alias.
 std::string column_list(const std::vector<Column>& columns, std::string_view alias = {});
 // Nulls under the columns' names.
 std::string null_list(const std::vector<Column>& columns);
+// A column as a list of column definitions has it.
+std::string definition_text(const Column& column);
 Column column_of(std::string name, const Node* expression);
 // Columns of a block's targets, named x1, x2, ...
 std::vector<Column> output_columns(const List* targets);
