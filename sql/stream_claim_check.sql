@@ -96,6 +96,71 @@ end
 $$;
 comment on function baton_internal.acknowledge_claim_check(regclass, bigint, text) is 'notes that a group has the rows of a delta; called by outbox_rows_consumed()';
 
+-- Refuse an outbox that never holds a claim check.
+create function baton_internal.check_for_claim_checks(outbox regclass)
+returns void
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if not exists (select from baton_internal.stream_outboxes l join baton.outboxes o using (outbox_id) where o.relation = outbox and l.format = 'delta') then
+        raise exception '% is no outbox of a stream table with format delta', outbox
+            using errcode = 'wrong_object_type', hint = 'take claim_check_rows out of the pipeline''s source';
+    end if;
+end
+$$;
+comment on function baton_internal.check_for_claim_checks(regclass) is 'refuses an outbox that never holds a claim check';
+
+-- Read the next rows of a claim check as a delta that explains itself: at most max_rows of them and max_bytes together, but always one. A single
+-- row of more than load_bytes is not loaded: then payload is null. Nothing comes back when the rows of the claim check are gone.
+create function baton_internal.read_claim_check_part(outbox regclass, event_id bigint, after_row int, max_rows int, max_bytes bigint, load_bytes bigint,
+                                                     part int, claim_check jsonb)
+returns table (first_row int, last_row int, is_last boolean, bytes bigint, payload text)
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    link baton_internal.stream_outboxes;
+    total bigint;
+begin
+    select l.* into link from baton_internal.stream_outboxes l join baton.outboxes o using (outbox_id) where o.relation = outbox;
+    select c.row_count into total from baton_internal.claim_checks c where c.outbox_id = link.outbox_id and c.event_id = read_claim_check_part.event_id;
+    if not found then
+        return;
+    end if;
+    return query execute format($sql$
+        with page as (
+            select d.row_num, d.op, d.payload, sum(octet_length(d.payload::text) + 2) over (order by d.row_num) as upto
+              from (select * from %s where outbox_id = $1 and row_num > $2 order by row_num limit $3) d),
+        part as (select * from page p where p.upto <= $4 or p.row_num = $2 + 1)
+        select min(p.row_num), max(p.row_num), max(p.row_num) = $5, max(p.upto)::bigint,
+               case when max(p.upto) <= $8 then
+                   ($7 - '{claim_check,inserted_count,deleted_count}'::text[] || jsonb_build_object('part', $6, 'last', max(p.row_num) = $5,
+                       'first_row', min(p.row_num), 'total_rows', $5, 'deleted', coalesce(jsonb_agg(p.payload order by p.row_num) filter (where p.op = 'D'), '[]'),
+                       'inserted', coalesce(jsonb_agg(p.payload order by p.row_num) filter (where p.op = 'I'), '[]')))::text end
+          from part p having count(*) > 0$sql$, link.delta_rows)
+      using event_id, after_row, max_rows, max_bytes, total, part, claim_check, load_bytes;
+end
+$$;
+comment on function baton_internal.read_claim_check_part(regclass, bigint, int, int, bigint, bigint, int, jsonb) is 'next rows of a claim check as a delta that explains itself; called by the relay';
+
+-- Note that the relay that owns a group has delivered all rows of a claim check.
+create function baton_internal.claim_check_delivered(group_id int, epoch bigint, event_id bigint)
+returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    at constant baton_internal.group_positions := baton_internal.check_owner(group_id, epoch);
+begin
+    insert into baton_internal.claim_check_acks (outbox_id, event_id, group_id)
+    select c.outbox_id, c.event_id, g.group_id from baton.consumer_groups g join baton_internal.claim_checks c using (outbox_id)
+     where g.group_id = at.group_id and c.event_id = claim_check_delivered.event_id
+    on conflict do nothing;
+end
+$$;
+comment on function baton_internal.claim_check_delivered(int, bigint, bigint) is 'notes that the relay has delivered the rows of a delta';
+
 -- Whether a group that was there when the event came has not said that it has the rows.
 create function baton_internal.is_unclaimed(c baton_internal.claim_checks)
 returns boolean
@@ -135,3 +200,4 @@ comment on function baton_internal.release_claim_checks() is 'deletes rows of de
 select baton_internal.declare_privileges('execute', '{baton_consumer,baton_relay,baton_operator}',
     '{outbox_delta_rows,read_claim_check,outbox_rows_consumed,acknowledge_claim_check}');
 select baton_internal.declare_privileges('execute', '{baton_consumer}', '{resolve_stream}');
+select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator}', '{check_for_claim_checks,read_claim_check_part,claim_check_delivered}');

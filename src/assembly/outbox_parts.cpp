@@ -44,6 +44,8 @@ OutboxOptions read_source(const Settings& source, const std::string& name, const
         std::min<std::size_t>(source.count("batch", static_cast<std::size_t>(options.batch)), 100'000));
     options.batch_bytes = source.count("batch_bytes", options.batch_bytes);
     options.wake_up = one_of(source, "wake_up", "auto", {"auto", "bell", "notify", "poll"});
+    if (source.has("claim_check_rows"))
+        options.claim_check_rows = static_cast<int>(source.count("claim_check_rows", 1, 1'000'000));
     return options;
 }
 
@@ -82,7 +84,7 @@ tables::ReaderOptions read_reader(const Settings& source, const AdoptedOptions& 
 // Refuse what an adopted table decides by itself.
 void check_adopted(const Settings& source, const Settings& failure) {
     const std::string hint = "the table's own rules hold; see baton.adopt_outbox() for changing its mapping";
-    for (const auto* key : {"group", "start"})
+    for (const auto* key : {"group", "start", "claim_check_rows"})
         if (source.has(key)) source.refuse(key, "is not for an adopted table", hint);
     if (source.has("partition") && !source.has("consumer"))
         source.refuse("partition", "needs a consumer whose offset it is");
@@ -199,6 +201,9 @@ void check_outbox(const Settings& source, const Settings& failure, const RelayId
     if (!tables::is_adopted(db, outbox)) {
         check_managed(source);
         db.query("select baton_internal.find_outbox(baton_internal.resolve_table($1))", {outbox});
+        if (source.has("claim_check_rows"))
+            db.query("select baton_internal.check_for_claim_checks(baton_internal.resolve_table($1))",
+                     {outbox});
         return;
     }
     check_adopted(source, failure);

@@ -5,6 +5,7 @@
 //   [source]   outbox, lease, batch, batch_bytes, wake_up
 //              type = "postgres", url                     ... of another server
 //              group, start                               an outbox of baton's own
+//              claim_check_rows                           ... of a stream table: large deltas in parts
 //              poll, hold_limit, ordered                  an adopted table
 //              consumer, partition                        ... read by a consumer with its own offset
 //              or a broker: type and what that source knows (docs/sources.md)

@@ -104,6 +104,18 @@ OutboxBatch::OutboxBatch(postgres::Result answer, PayloadKind kind, bool from_js
     bytes = PQresultMemorySize(rows.native()) + texts.size() + events.size() * sizeof(Event);
 }
 
+OutboxBatch::OutboxBatch(std::shared_ptr<const OutboxBatch> of, postgres::Result answer)
+    : rows(std::move(answer)),
+      window(of->window),
+      after_id(of->after_id),
+      window_done(of->window_done),
+      whole(std::move(of)) {
+    parked = whole->parked;
+    parks_heeded = whole->parks_heeded;
+    events.push_back(whole->events.front());
+    bytes = PQresultMemorySize(rows.native()) + sizeof(Event);
+}
+
 void OutboxBatch::mark_too_large(std::int64_t limit) {
     std::erase_if(withheld, [&](const Withheld& left_out) {
         const bool over = left_out.size > static_cast<std::size_t>(limit);
@@ -112,14 +124,17 @@ void OutboxBatch::mark_too_large(std::int64_t limit) {
     });
 }
 
-std::vector<long long> OutboxBatch::cut_at_withheld() {
+std::vector<long long> OutboxBatch::cut_from(std::size_t place) {
     std::vector<long long> ids;
-    if (withheld.empty()) return ids;
-    const std::size_t first = withheld.front().event;
-    for (std::size_t i = first; i < events.size(); ++i) ids.push_back(events[i].id);
-    events.resize(first);
-    withheld.clear();
+    for (std::size_t i = place; i < events.size(); ++i) ids.push_back(events[i].id);
+    events.resize(std::min(place, events.size()));
+    if (has_due) due.resize(events.size());
+    std::erase_if(withheld, [place](const Withheld& left_out) { return left_out.event >= place; });
     return ids;
+}
+
+std::vector<long long> OutboxBatch::cut_at_withheld() {
+    return withheld.empty() ? std::vector<long long>() : cut_from(withheld.front().event);
 }
 
 bool OutboxBatch::cut_to(std::size_t largest) {
@@ -127,9 +142,7 @@ bool OutboxBatch::cut_to(std::size_t largest) {
     for (std::size_t i = 0; i < withheld.size(); ++i) {
         size += withheld[i].size;
         if (size <= largest || i == 0) continue;
-        events.resize(withheld[i].event);
-        if (has_due) due.resize(withheld[i].event);
-        withheld.resize(i);
+        cut_from(withheld[i].event);
         return true;
     }
     return false;

@@ -13,12 +13,17 @@ namespace baton::tables {
 struct OutboxBatch : relay::Batch {
     // Read the columns of baton_internal.window_columns(), or of a parked_statement() when `parked`.
     OutboxBatch(postgres::Result rows, PayloadKind kind, bool from_jsonb, bool parked);
+    // A part of the only event of `whole` (claim_check.hpp), which reaches as far in the log. `rows` are the
+    // part's.
+    OutboxBatch(std::shared_ptr<const OutboxBatch> whole, postgres::Result rows);
 
     // Drop the events with these ids: they are parked.
     void leave_out(const std::vector<std::int64_t>& ids);
 
     // Mark events that have more bytes than `limit`: they are not loaded.
     void mark_too_large(std::int64_t limit);
+    // Drop all events from this place on. Returns their ids.
+    std::vector<long long> cut_from(std::size_t place);
     // Drop all events from the first withheld one on. Returns their ids.
     std::vector<long long> cut_at_withheld();
     // Drop events at the end, until the withheld payloads have no more than `largest` bytes together, or only
@@ -40,6 +45,9 @@ struct OutboxBatch : relay::Batch {
     };
     std::vector<Withheld> withheld;
     std::optional<postgres::Result> payloads;
+    bool claim_check = false;                  // the only event is one that goes in parts
+    std::shared_ptr<const OutboxBatch> whole;  // of which this batch is a part; null when it is none
+    bool last_part = false;
 };
 
 }  // namespace baton::tables

@@ -14,6 +14,11 @@ namespace {
 // what was in flight.
 constexpr auto write_interval = 5ms;
 
+// False for a part of an event of which more parts follow.
+bool ends_its_event(const OutboxBatch& batch, const std::vector<Failure>& failures) {
+    return !batch.whole || batch.last_part || !failures.empty();
+}
+
 const char* name_of(Failure::Kind kind) {
     switch (kind) {
         case Failure::Kind::retry:
@@ -34,7 +39,7 @@ bool OutboxPositions::note(std::shared_ptr<const OutboxBatch> batch, std::size_t
     ++noted_;
     const bool first = notes_.empty();
     const bool joins = !first && failures.empty() && !batch->parked && notes_.back().failures.empty() &&
-                       !notes_.back().batch->parked;
+                       !notes_.back().batch->parked && !notes_.back().batch->whole && !batch->whole;
     if (joins)
         notes_.back() = {std::move(batch), done, {}, notes_.back().count + 1};
     else
@@ -79,6 +84,9 @@ bool OutboxPositions::write(Time now) {
 void OutboxPositions::write_note(const Note& note) {
     if (note.batch->parked) settle_parked(note);
     if (!note.failures.empty()) park(note.failures);
+    if (note.batch->last_part && note.failures.empty())
+        pipe_.send("select baton_internal.claim_check_delivered($1, $2, $3)",
+                   {group_id_, epoch_, note.batch->events.front().id});
     if (!note.batch->parked) move_position(note);
     ++writing_;
     pipe_.sync([this, count = note.count] {
@@ -92,6 +100,7 @@ void OutboxPositions::write_note(const Note& note) {
 void OutboxPositions::move_position(const Note& note) {
     const bool all = note.done == note.batch->events.size();
     if (!all && note.done == 0) return;
+    if (!ends_its_event(*note.batch, note.failures)) return;
     const std::int64_t after = all ? note.batch->after_id : note.batch->events[note.done - 1].id;
     pipe_.send("select baton_internal.checkpoint_group($1, $2, $3, $4, $5)",
                {group_id_, epoch_, note.batch->window->literal, after, all && note.batch->window_done});
@@ -110,7 +119,7 @@ void OutboxPositions::settle_parked(const Note& note) {
             delivered.push_back(event->id);
     }
     parked_done_ = note.done;
-    if (!delivered.empty())
+    if (!delivered.empty() && ends_its_event(*note.batch, note.failures))
         pipe_.send("select baton_internal.settle_group_parked($1, $2, $3)",
                    {group_id_, epoch_, postgres::array_literal(delivered)});
 }

@@ -75,9 +75,10 @@ OutboxSource::OutboxSource(const OutboxOptions& options, PatiencePtr patience, C
       group_id_(taken.text(0, taken.column("group_id"))),
       epoch_(taken.text(0, taken.column("epoch"))),
       positions_(pipe_, group_id_, epoch_),
+      relation_(taken.text(0, taken.column("relation"))),
+      claim_check_(pipe_, relation_, options.claim_check_rows),
       limit_(std::min(options.batch, 100)) {
     const auto text = [&taken](const char* name) { return taken.text(0, taken.column(name)); };
-    relation_ = text("relation");
     ordered_ = text("ordered") == "t";
     const std::string type = text("payload_type");
     from_jsonb_ = type == "jsonb";
@@ -97,6 +98,8 @@ OutboxSource::OutboxSource(const OutboxOptions& options, PatiencePtr patience, C
     if (!taken.is_null(0, taken.column("parked_upto"))) parked_upto_ = std::stoll(text("parked_upto"));
     doorbell_ = postgres::make_doorbell(options_.conninfo, relation_, options_.owner + " " + options_.group,
                                         pooled_ ? "poll" : options_.wake_up, patience_);
+    if (options_.claim_check_rows > 0)
+        pipe_.call("select baton_internal.check_for_claim_checks($1)", {relation_});
     parked_sql_ = pipe_.call("select baton_internal.parked_statement($1::regclass)", {relation_}).text(0, 0);
     if (!pooled_) {
         pipe_.prepare("late", late_sql_);
@@ -129,6 +132,13 @@ BatchPtr OutboxSource::read(milliseconds patience) {
                 auto batch = std::move(arrived_);
                 arrived_.reset();
                 doorbell_->found();
+                if (batch->claim_check) {
+                    heed_parked(*batch);
+                    if (!batch->events.empty()) {
+                        claim_check_.begin(std::move(batch));
+                        continue;
+                    }
+                }
                 ask();  // the next one is under way while this one is handled
                 pipe_.pump();
                 return finish(std::move(batch));
@@ -153,7 +163,7 @@ void OutboxSource::close() {
 void OutboxSource::wait(Clock::time_point until) {
     until = std::min({until, renew_at_, patience_->end()});
     if (const auto due = positions_.due()) until = std::min(until, *due);
-    if (reading_ == Reading::nothing) {
+    if (reading_ == Reading::nothing && !claim_check_.active()) {
         if (parked_due_) until = std::min(until, *parked_due_);
         if (found_nothing_ && !sleep_until_) sleep_until_ = Clock::now() + doorbell_->arm();
         if (sleep_until_) until = std::min(until, *sleep_until_);
@@ -171,6 +181,7 @@ void OutboxSource::wait(Clock::time_point until) {
 // Start the next read, unless one is under way or there is nothing to be read.
 void OutboxSource::ask() {
     if (reading_ != Reading::nothing || arrived_) return;
+    if (claim_check_.active()) return claim_check_.due() ? read_part() : void();
     if (parked_due_ && Clock::now() >= *parked_due_) return read_parked();
     if (window_) return held_back_ ? await_standbys() : read_window();
     if (!found_nothing_) open_window();
@@ -282,7 +293,8 @@ void OutboxSource::take_rows(Result answer, bool late, int limit) {
     const int rows = answer.rows();
     auto batch = std::make_shared<OutboxBatch>(std::move(answer), payload_kind_, from_jsonb_, false);
     batch->mark_too_large(load_limit_.bytes());
-    const bool exhausted = !batch->cut_to(options_.batch_bytes) && rows < limit;
+    const bool cut = batch->cut_to(options_.batch_bytes);
+    const bool exhausted = claim_check_.set_apart(*batch).empty() && !cut && rows < limit;
     batch->window = window_;
     if (!batch->events.empty()) after_id_ = batch->events.back().id;
     if (exhausted && late && window_->first_id) after_id_ = std::max(after_id_, *window_->first_id - 1);
@@ -348,10 +360,22 @@ void OutboxSource::read_parked() {
             arrived_ = std::make_shared<OutboxBatch>(std::move(answer), payload_kind_, from_jsonb_, true);
             arrived_->mark_too_large(event_bytes);
             give_back(arrived_->cut_at_withheld());
+            give_back(claim_check_.set_apart(*arrived_));
         },
         Format::binary);
     pipe_.sync();
     renew();
+}
+
+// Read the next part of a claim check. The envelope needs room in a message, too.
+void OutboxSource::read_part() {
+    reading_ = Reading::part;
+    const auto most = load_limit_.bytes();
+    const auto bytes = std::min(most - most / 8, static_cast<std::int64_t>(options_.batch_bytes));
+    claim_check_.read(bytes, most, [this](std::shared_ptr<OutboxBatch> part) {
+        reading_ = Reading::nothing;
+        arrived_ = std::move(part);
+    });
 }
 
 // Let parked events go for which there was no room; they are read again soon.
@@ -363,14 +387,18 @@ void OutboxSource::give_back(const std::vector<long long>& ids) {
     renew();  // learns that they are due
 }
 
-// Take out what cannot go now, and give the batch its number.
+// Take out what cannot go now, and give the batch its number. For a part the whole event was looked at.
 std::shared_ptr<OutboxBatch> OutboxSource::finish(std::shared_ptr<OutboxBatch> batch) {
-    if (!batch->parked && !batch->events.empty() &&
-        (blocking_ || batch->has_due || batch->events.front().id <= parked_upto_))
-        set_aside(*batch);
-    batch->parks_heeded = positions_.parks();
+    if (!batch->whole) heed_parked(*batch);
     batch->number = next_number_++;
     return batch;
+}
+
+void OutboxSource::heed_parked(OutboxBatch& batch) {
+    if (!batch.parked && !batch.events.empty() &&
+        (blocking_ || batch.has_due || batch.events.front().id <= parked_upto_))
+        set_aside(batch);
+    batch.parks_heeded = positions_.parks();
 }
 
 void OutboxSource::set_aside(OutboxBatch& batch) {
@@ -381,8 +409,11 @@ void OutboxSource::set_aside(OutboxBatch& batch) {
 }
 
 void OutboxSource::settle(const BatchPtr& batch, std::size_t done, std::vector<Failure> failures) {
-    if (positions_.note(std::static_pointer_cast<const OutboxBatch>(batch), done, std::move(failures)))
-        wakeup_.ring();
+    auto settled = std::static_pointer_cast<const OutboxBatch>(batch);
+    const bool failed = !failures.empty();
+    bool wake = positions_.note(settled, done, std::move(failures));
+    if (claim_check_.settled(*settled, failed)) wake = true;
+    if (wake) wakeup_.ring();
 }
 
 void OutboxSource::flush() {

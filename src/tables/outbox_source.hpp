@@ -11,6 +11,7 @@
 #include "postgres/doorbell.hpp"
 #include "postgres/pipe.hpp"
 #include "relay/io.hpp"
+#include "tables/claim_check.hpp"
 #include "tables/outbox_batch.hpp"
 #include "tables/outbox_floor.hpp"
 #include "tables/outbox_positions.hpp"
@@ -27,6 +28,7 @@ struct OutboxOptions {
     std::size_t batch_bytes = 4 << 20;  // fewer events are read when they would be larger, but always one
     std::size_t max_event_bytes = LoadLimit::usual;  // a larger event is not loaded
     std::string wake_up = "auto";                    // bell, notify or poll
+    int claim_check_rows = 0;  // a claim check goes in parts of so many rows; 0: as it is
 };
 
 class OutboxSource final : public TableFeed {
@@ -45,7 +47,7 @@ class OutboxSource final : public TableFeed {
 
   private:
     using WindowPtr = std::shared_ptr<const Window>;
-    enum class Reading { nothing, opening, window, payloads, parked };  // what is under way in the pipe
+    enum class Reading { nothing, opening, window, payloads, parked, part };  // what is under way in the pipe
 
     OutboxSource(const OutboxOptions& options, PatiencePtr patience, postgres::Connection connection,
                  const postgres::Result& taken);
@@ -57,6 +59,7 @@ class OutboxSource final : public TableFeed {
     void open_by_function();
     void read_window();
     void read_parked();
+    void read_part();
     void take_window(const postgres::Result& answer);
     void take_rows(postgres::Result answer, bool late, int limit);
     void read_payloads(const std::shared_ptr<OutboxBatch>& batch);
@@ -65,6 +68,7 @@ class OutboxSource final : public TableFeed {
     void await_standbys();
     void adapt_limit(const OutboxBatch& batch, int limit);
     std::shared_ptr<OutboxBatch> finish(std::shared_ptr<OutboxBatch> batch);
+    void heed_parked(OutboxBatch& batch);
     void set_aside(OutboxBatch& batch);
 
     void keep_up();  // write positions, renew
@@ -81,7 +85,8 @@ class OutboxSource final : public TableFeed {
     OutboxPositions positions_;
     std::unique_ptr<postgres::Doorbell> doorbell_;
 
-    std::string relation_;
+    const std::string relation_;
+    ClaimCheck claim_check_;
     bool ordered_ = true;
     PayloadKind payload_kind_ = PayloadKind::json;
     bool from_jsonb_ = false;
