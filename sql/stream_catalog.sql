@@ -20,6 +20,7 @@ create table baton.stream_tables (
     frontier          pg_snapshot,                     -- what the last refresh saw, null before the first
     frontier_xid      xid8,                            -- the transaction of that refresh ...
     frontier_step     int,                             -- ... and how many of its own statements it saw
+    frontier_time     timestamptz,                     -- what now() was then
     system_identifier bigint,                          -- the cluster in whose history that means something
     relation_id       oid,                             -- the table as a number, which a dump carries along
     source_state      jsonb,                           -- what was noted about the sources, by their number

@@ -16,7 +16,7 @@ as 'MODULE_PATHNAME', 'baton_is_unseen';
 comment on function baton_internal.is_unseen(xid8, int, pg_snapshot, xid8, int) is 'whether a row of a change buffer is news to a frontier';
 
 -- Make of a query the statement that computes how its result changed since a frontier, or say why there is none. Names are looked up
--- by the caller's search path, with the caller's rights. In `delta` stand :frontier, :frontier_xid, :frontier_step and :table.
+-- by the caller's search path, with the caller's rights. In `delta` stand :frontier, :frontier_xid, :frontier_step, :frontier_time and :table.
 create function baton_internal.compile_stream_query(query text, out qualified text, out sources jsonb, out delta text, out reason text, out tree text)
 returns record
 language c volatile strict

@@ -160,7 +160,8 @@ as $$
                 format('case when not (%s) then (select coalesce(-sum(n.weight), 0)::bigint from net n where n.weight < 0) end as wanted', d.missed)))
       from baton_internal.stream_parts(stream.relation) p
      cross join lateral (
-           select replace(replace(replace(replace(stream.delta, ':frontier_xid', quote_literal(stream.frontier_xid) || '::pg_catalog.xid8'),
+           select replace(replace(replace(replace(replace(stream.delta, ':frontier_time', quote_literal(stream.frontier_time) || '::pg_catalog.timestamptz'),
+                                                  ':frontier_xid', quote_literal(stream.frontier_xid) || '::pg_catalog.xid8'),
                                           ':frontier_step', stream.frontier_step::text), ':frontier', quote_literal(stream.frontier) || '::pg_catalog.pg_snapshot'),
                           ':table', stream.relation::text) as delta,
                   (select coalesce(string_agg(format('exists (select from %s where weight = 0 and %s)', baton_internal.change_buffer(s.source),
@@ -174,13 +175,13 @@ as $$
 $$;
 comment on function baton_internal.differential_statement(baton.stream_tables, boolean) is 'statement that applies changes of the sources to a stream table';
 
--- Whether a source has changes that are new to a stream table; the snapshot in which that was seen comes along.
+-- Whether a source has changes that are new to a stream table; the snapshot in which that was seen comes along. The time is a source that has always changed.
 create function baton_internal.look_for_changes(stream baton.stream_tables, out found_some boolean, out sight pg_snapshot)
 language plpgsql
 as $$
 begin
     execute (select 'select ' || coalesce(string_agg(format('exists (select from %s where %s)', baton_internal.change_buffer(s.source), baton_internal.unseen_condition(stream)), ' or '), 'false')
-                    || ', pg_current_snapshot()'
+                    || case when strpos(stream.delta, ':frontier_time') > 0 then ' or true' else '' end || ', pg_current_snapshot()'
                from baton_internal.stream_sources s where s.stream_id = stream.stream_id and s.captured is not null) into found_some, sight;
 end
 $$;

@@ -101,7 +101,7 @@ begin
     deleted := outcome.deleted;
     milliseconds := round(extract(epoch from clock_timestamp() - begun)::numeric * 1000, 3);
     update baton.stream_tables s
-       set writer = null, frontier = outcome.sight, frontier_xid = pg_current_xact_id(), frontier_step = outcome.step,
+       set writer = null, frontier = outcome.sight, frontier_xid = pg_current_xact_id(), frontier_step = outcome.step, frontier_time = now(),
            system_identifier = baton_internal.system_identifier(), relation_id = stream.relation::oid, source_state = outcome.source_state,
            begun_at = begun, refreshed_at = clock_timestamp(), last_mode = outcome.mode, last_inserted = outcome.inserted, last_deleted = outcome.deleted,
            refreshes = s.refreshes + 1, failed_in_a_row = 0, last_error = null, stopped_at = null,

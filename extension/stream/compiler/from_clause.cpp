@@ -4,7 +4,7 @@
 #include <set>
 
 #include "stream/compiler/block.hpp"
-#include "stream/compiler/text.hpp"
+#include "stream/compiler/time_filter.hpp"
 
 namespace baton::stream {
 
@@ -83,21 +83,46 @@ class FromClause {
 
     const Operator& joined(const Gathered& gathered, List* conditions) {
         std::vector<const Operator*> items = gathered.items;
+        conditions = filtered_by_time(items, conditions);
         if (items.empty()) items.push_back(&single_row(compiler_));  // SELECT without FROM
-        List* early = conditions;
+        List* early = NIL;
         List* late = NIL;
-        if (!gathered.laterals.empty()) {
-            early = NIL;
-            for (auto* const condition : pg::elements<Node>(conditions)) {
-                List*& list = names_lateral(condition, gathered) ? late : early;
-                list = pg::call([&] { return lappend(list, condition); });
-            }
+        for (auto* const condition : pg::elements<Node>(conditions)) {
+            List*& list = names_lateral(condition, gathered) || names_time(condition) ? late : early;
+            list = pg::call([&] { return lappend(list, condition); });
         }
         const Operator* op =
             items.size() == 1 && early == NIL ? items.front() : &inner_join(compiler_, items, early);
         for (const auto& lateral : gathered.laterals)
             op = &lateral_item(compiler_, *op, query_, lateral.range, used_, lateral.type, lateral.condition);
+        List* const rest = late;
+        late = NIL;
+        for (auto* const condition : pg::elements<Node>(rest))
+            if (names_time(condition))
+                op = &time_filter(compiler_, *op, condition);
+            else
+                late = pg::call([&] { return lappend(late, condition); });
         return late == NIL ? *op : inner_join(compiler_, {op}, late);
+    }
+
+    // Apply conditions that name the time, those of a single item to the item; returns the others.
+    List* filtered_by_time(std::vector<const Operator*>& items, List* conditions) {
+        List* rest = NIL;
+        for (auto* const condition : pg::elements<Node>(conditions)) {
+            const Mentions mentions = mentions_of(condition);
+            const auto home = std::find_if(items.begin(), items.end(), [&](const Operator* item) {
+                return std::all_of(mentions.columns.begin(), mentions.columns.end(),
+                                   [&](const Origin& column) {
+                                       return std::find(item->origins.begin(), item->origins.end(), column) !=
+                                              item->origins.end();
+                                   });
+            });
+            if (names_time(condition) && home != items.end())
+                *home = &time_filter(compiler_, **home, condition);
+            else
+                rest = pg::call([&] { return lappend(rest, condition); });
+        }
+        return rest;
     }
 
     static bool names_lateral(Node* condition, const Gathered& gathered) {

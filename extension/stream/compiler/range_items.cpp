@@ -1,7 +1,7 @@
 // Items of FROM that are no tables: finished blocks (subqueries, views, WITH queries), VALUES, and functions.
 // A block's rows and change pass under new names. VALUES and functions of constants never change.
 
-#include "stream/compiler/text.hpp"
+#include "stream/compiler/time_filter.hpp"
 
 namespace baton::stream {
 
@@ -103,6 +103,9 @@ const Operator& single_row(Compiler& compiler) {
 
 const Operator& constant_rows(Compiler& compiler, Query* query, int range, const std::vector<Origin>& used) {
     RangeTblEntry* const entry = rt_fetch(range, query->rtable);
+    if (names_time(reinterpret_cast<Node*>(entry->functions)) ||
+        names_time(reinterpret_cast<Node*>(entry->values_lists)))
+        throw NotDifferential(time_out_of_place);
     const Item item = describe_item(query, range, used);
     Operator& op = compiler.make(entry->rtekind == RTE_VALUES ? "values" : "function", {});
     op.columns = item.columns;

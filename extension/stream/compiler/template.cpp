@@ -8,6 +8,7 @@
 #include <set>
 
 #include "stream/compiler/block.hpp"
+#include "stream/compiler/time_filter.hpp"
 
 namespace baton::stream {
 
@@ -27,6 +28,16 @@ bool note_query(Node* node, void* context) {
         return false;
     }
     return pg::walk_expression(node, note_query, context);
+}
+
+// Whether an expression names the time, its queries left out.
+bool note_time_itself(Node* node, void* context) {
+    if (node == nullptr || IsA(node, Query)) return false;
+    return is_time(node) || pg::walk_expression(node, note_time_itself, context);
+}
+
+bool names_time_itself(Node* expression) {
+    return pg::call([&] { return note_time_itself(expression, nullptr); });
 }
 
 struct Rebinding {
@@ -84,6 +95,8 @@ class Builder {
         if (query->setOperations != nullptr) {
             for (auto* const entry : pg::elements<RangeTblEntry>(query->rtable))
                 if (entry->rtekind == RTE_SUBQUERY) entry->subquery = this->query(entry->subquery);
+            query->limitOffset = expression(query->limitOffset);
+            query->limitCount = expression(query->limitCount);
         } else {
             make_plain(query);
             rebuild(query);
@@ -98,6 +111,7 @@ class Builder {
     // An expression of the present level, its queries rebuilt.
     template <class T>
     T* expression(T* given) {
+        if (names_time_itself(reinterpret_cast<Node*>(given))) throw NotDifferential(time_out_of_place);
         std::vector<Query*> found;
         pg::call([&] { note_query(reinterpret_cast<Node*>(given), &found); });
         std::map<Query*, Query*> queries;

@@ -1,5 +1,7 @@
 #include "stream/compiler/text.hpp"
 
+#include "stream/compiler/time_filter.hpp"
+
 namespace baton::stream {
 
 namespace {
@@ -11,6 +13,7 @@ struct Binding {
     const std::vector<Alias>* scope;
     List* sublink_columns;  // bound expressions that stand for the parameters of a sublink
     bool failed;
+    bool is_time = false;  // because of the time
 };
 
 // Find a column in the scope, or null.
@@ -39,6 +42,8 @@ Node* bind_node(Node* node, void* context) {
         const auto* const param = reinterpret_cast<Param*>(node);
         if (param->paramkind == PARAM_SUBLINK && param->paramid <= list_length(binding.sublink_columns))
             place = static_cast<Node*>(copyObjectImpl(list_nth(binding.sublink_columns, param->paramid - 1)));
+    } else if (is_time(node)) {
+        binding.is_time = true;
     } else if (!IsA(node, SubLink)) {
         return pg::mutate_expression(node, bind_node, context);
     }
@@ -46,7 +51,8 @@ Node* bind_node(Node* node, void* context) {
     return place;
 }
 
-[[noreturn]] void refuse_unbound() {
+[[noreturn]] void refuse(const Binding& binding) {
+    if (binding.is_time) throw NotDifferential(time_out_of_place);
     throw NotDifferential("a subquery stands where its changes cannot be followed");
 }
 
@@ -72,7 +78,7 @@ RangeTblEntry* range_of(const char* name, const Operator* op) {
 Node* bound(Node* expression, const std::vector<Alias>& scope, List* sublink_columns) {
     Binding binding{&scope, sublink_columns, false};
     Node* const result = pg::call([&] { return bind_node(expression, &binding); });
-    if (binding.failed) refuse_unbound();
+    if (binding.failed) refuse(binding);
     return result;
 }
 
@@ -138,7 +144,7 @@ std::string block_text(const Query* query, const Operator& core, const std::stri
         }
         return pg_get_querydef(block, false);
     });
-    if (text == nullptr) refuse_unbound();
+    if (text == nullptr) refuse(binding);
     return text;
 }
 

@@ -175,7 +175,12 @@ class TouchedKeys {
             return std::nullopt;
         std::vector<Node*> expressions;
         for (const auto& key : keys_) expressions.push_back(key.expression);
-        return find_fold(*query_, core_, expressions);
+        return find_fold(*query_, expressions);
+    }
+
+    // The keys' texts; none where there is no key.
+    std::vector<std::string> fold_keys() const {
+        return keys_.empty() ? std::vector<std::string>{} : key_texts_;
     }
 
     // The change of groups whose aggregates can be carried on; returns what the keys of all others are.
@@ -184,7 +189,7 @@ class TouchedKeys {
         Operator& sums = compiler_.make("sums", {});
         sums.now = Compiler::name("sums", op_);
         sums.columns = touched_.columns;
-        compiler_.script().add_table(sums.now, contributions(fold, core_.change, key_texts_, keys_.size()));
+        compiler_.script().add_table(sums.now, contributions(fold, core_, fold_keys(), touched_.columns));
         const std::string old = Compiler::name("old", op_);
         compiler_.script().add_table(
             old,
