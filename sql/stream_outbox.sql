@@ -78,11 +78,7 @@ begin
         jsonb_build_object('payload_type', 'jsonb', 'ordered', true, 'tenancy', false, 'partition_interval', '1 day', 'idempotency_window', '24 hours',
                            'retention', keep), false);
     execute format('comment on table %s is %L', outbox, format('baton outbox: what refreshes of stream table %s changed', relation));
-    if to_regrole('baton_producer') is not null then
-        execute format('revoke all on %s from baton_producer', outbox);
-        execute (select 'revoke ' || string_agg(format('insert (%1$I), select (%1$I)', c.name), ', ') || format(' on %s from baton_producer', outbox)
-                   from baton_internal.table_columns(outbox) c);
-    end if;
+    perform baton_internal.close_to_producers(outbox);
     insert into baton_internal.stream_outboxes (outbox_id, stream_id, format)
     values ((baton_internal.find_outbox(outbox)).outbox_id, stream.stream_id, attach_outbox.format);
     perform baton_internal.make_outbox_companions(outbox, place.schema_name, place.table_name, attach_outbox.format);
@@ -92,6 +88,21 @@ begin
 end
 $$;
 comment on function baton_internal.attach_outbox(regclass, int, text) is 'gives a stream table an outbox; called by enable_outbox()';
+
+-- Let nobody publish into an outbox that baton itself fills.
+create function baton_internal.close_to_producers(outbox regclass)
+returns void
+language plpgsql
+as $$
+begin
+    if to_regrole('baton_producer') is not null then
+        execute format('revoke all on %s from baton_producer', outbox);
+        execute (select 'revoke ' || string_agg(format('insert (%1$I), select (%1$I)', c.name), ', ') || format(' on %s from baton_producer', outbox)
+                   from baton_internal.table_columns(outbox) c);
+    end if;
+end
+$$;
+comment on function baton_internal.close_to_producers(regclass) is 'takes the right to publish into an outbox from producers';
 
 -- Make what stands beside the outbox: a view of its latest event, and the table for rows of large deltas.
 create function baton_internal.make_outbox_companions(outbox regclass, schema_name text, table_name text, format text)
@@ -189,6 +200,7 @@ declare
     link baton_internal.stream_outboxes;
     stream_table regclass;
 begin
+    perform baton_internal.check_not_captured(outbox_id);
     select l.* into link from baton_internal.stream_outboxes l where l.outbox_id = drop_outbox_companions.outbox_id;
     if not found then
         return;

@@ -29,6 +29,7 @@ begin
         perform baton_internal.remove_stream(stream.relation, true);
     end loop;
     perform baton_internal.tidy_captures(true);
+    perform baton_internal.release_captures();
     for box in select i.* from baton.inboxes i loop
         perform baton_internal.drop_inbox_objects(box);
         if box.layout = 'managed' and box.relation::text !~ '^[0-9]' then

@@ -41,6 +41,7 @@ select baton.adopt_inbox('parcels_in', null, 'msg', 'done', 'tries', 'problem', 
 select baton.enable_inbox_priority('parcels_in');
 select baton.create_stream_table('lettercount', 'select count(*) as n from letters'), baton.create_stream_table('above', 'select n from lettercount', null);
 select baton.enable_outbox('lettercount'), baton.enable_outbox('above', format => 'rows');
+select baton.capture_table('letters');
 
 select form = 'extension' as is_extension from baton.installation \gset
 select 'test_operator_' || current_database() as operator \gset
@@ -67,12 +68,15 @@ select lives_ok($$ insert into shop.orders_in (msg, aggregate_id, sequence_num) 
 select lives_ok($$ update shop.orders_in set done = now() $$, 'changes them in any order');
 select lives_ok($$ delete from shop.orders_in $$, 'and loses them');
 select lives_ok($$ insert into shop.parcels_in (msg) values ('p') $$, 'so does every other');
-select lives_ok($$ insert into shop.letters default values $$, 'and one that baton never knew');
+select lives_ok($$ insert into shop.letters default values $$, 'and one that was captured');
+select is((select count(*)::int from pg_proc where proname ~ '^baton_capture'), 0, 'no function is left');
 \if :is_extension
 select lives_ok('create extension baton', 'it can come back');
 select lives_ok($$ select baton.create_inbox('payments') $$, 'under the old names');
 select is((select count(*)::int from payments), 0, 'without what was there');
+select baton.capture_table('letters');
 select is(baton.uninstall(cascade => true), 'drop extension baton', 'the function says what is next here, too');
 select lives_ok($$ call pg_temp.persist('drop extension baton') $$, 'which needs no cascade then');
+select lives_ok($$ insert into shop.letters default values $$, 'and the table that was captured is a table');
 \endif
 select * from finish();
