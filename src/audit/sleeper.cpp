@@ -12,7 +12,7 @@ using postgres::Connection;
 namespace {
 
 constexpr auto sleep_time = 9s;
-constexpr auto maintenance_pause = 50ms;
+constexpr auto maintenance_pause = 250ms;
 constexpr int visibility_seconds = 5;  // a batch whose server died comes again soon
 
 }  // namespace

@@ -49,7 +49,7 @@ audit::Plan make_plan(Database& database, long events, unsigned seed) {
     plan.load.burst = 200;
     plan.load.writers = 16;
     plan.load.keys = 1000;
-    plan.load.payload_bytes = 100;
+    plan.load.payload_bytes = 60;
     plan.load.retention = 1s;
     plan.fault_interval = 3s;
     plan.drain_limit = 300s;
