@@ -119,10 +119,13 @@ begin
         raise exception 'the columns of stream table % are not those of its query any more', stream.relation
             using errcode = 'object_not_in_prerequisite_state', detail = 'to be what the query gives: ' || baton_internal.column_changes(stream.relation, stream.query_view),
                   hint = 'call baton.repair_stream_table() to give the table its columns back, or drop it with baton.drop_stream_table()';
+    elsif exists (select from pg_catalog.pg_class c where c.oid = stream.relation and c.relpersistence <> 'p') then
+        raise exception 'stream table % is unlogged: a crash would empty it unnoticed', stream.relation
+            using errcode = 'object_not_in_prerequisite_state', hint = format('alter table %s set logged', stream.relation);
     end if;
 end
 $$;
-comment on function baton_internal.check_stream_columns(baton.stream_tables) is 'raises when a stream table has other columns than its query';
+comment on function baton_internal.check_stream_columns(baton.stream_tables) is 'raises when a stream table has other columns than its query, or does not outlive a crash';
 
 -- What ALTER TABLE has to do so that a table has the columns of a view in their order: those that both begin with stay. '' when nothing.
 create function baton_internal.column_changes(relation regclass, query_view regclass)

@@ -110,15 +110,16 @@ end
 $$;
 comment on function baton_internal.index_rows(regclass) is 'index by which a refresh finds rows of a stream table';
 
--- Fingerprint all that must not change between two refreshes of which the second is differential. Null where a source is gone.
+-- Fingerprint all that must not change between two refreshes of which the second is differential. Null where a source is gone. The table's file is another
+-- one after it was made unlogged and logged again, and a crash in between emptied it.
 create function baton_internal.stream_state(stream baton.stream_tables)
 returns jsonb
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $$
-    select case when bool_and(x.state is not null) then jsonb_object_agg(x.source::oid, md5(x.state || x.obstacle)) || jsonb_build_object('owner', min(x.owner)) end
+    select case when bool_and(x.state is not null) then jsonb_object_agg(x.source::oid, md5(x.state || x.obstacle)) || jsonb_build_object('owner', min(x.owner), 'file', min(x.file)) end
       from (select s.source, baton_internal.source_state(s.source, s.captured) as state,
-                   coalesce(baton_internal.source_obstacle(s.source, s.captured, c.relowner), '') as obstacle, c.relowner::text as owner
+                   coalesce(baton_internal.source_obstacle(s.source, s.captured, c.relowner), '') as obstacle, c.relowner::text as owner, c.relfilenode as file
               from baton_internal.stream_sources s join pg_class c on c.oid = stream.relation
              where s.stream_id = stream.stream_id and s.captured is not null) x
 $$;

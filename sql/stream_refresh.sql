@@ -74,6 +74,20 @@ end
 $$;
 comment on function baton_internal.open_stream(regclass) is 'locks a stream table and lets this transaction write to it';
 
+-- Whether the last refresh has seen all that a snapshot shows. By no clock: clocks are set back, and a standby has another one.
+create function baton_internal.has_seen(stream baton.stream_tables, sight pg_snapshot)
+returns boolean
+language plpgsql stable
+as $$
+begin
+    return pg_snapshot_xmax(stream.frontier) >= pg_snapshot_xmax(sight)
+       and pg_snapshot_xmax(stream.frontier) <= pg_snapshot_xmax(pg_current_snapshot())  -- else it is of another history
+       and stream.system_identifier = baton_internal.system_identifier() and stream.relation_id = stream.relation::oid
+       and not exists (select from pg_snapshot_xip(stream.frontier) x where pg_visible_in_snapshot(x, sight));
+end
+$$;
+comment on function baton_internal.has_seen(baton.stream_tables, pg_snapshot) is 'whether the last refresh of a stream table saw what a snapshot shows';
+
 -- Refresh a stream table, in the parameters of its maker's session. `full` recomputes whatever the mode.
 create function baton_internal.refresh_stream(relation regclass, recompute boolean default false,
                                               out mode text, out inserted bigint, out deleted bigint, out milliseconds numeric)
@@ -81,13 +95,13 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO' set intervalstyle = 'postgres' set jit = off
 as $$
 declare
-    asked_at constant timestamptz := clock_timestamp();
+    asked constant pg_snapshot := pg_current_snapshot();
     wrote_before constant boolean := pg_current_xact_id_if_assigned() is not null;
     stream baton.stream_tables := baton_internal.open_stream(relation);
     begun constant timestamptz := clock_timestamp();
     outcome record;
 begin
-    if stream.begun_at > asked_at and not (wrote_before or recompute) then  -- somebody else began after this call, and has seen all of it
+    if not (wrote_before or recompute) and baton_internal.has_seen(stream, asked) then  -- while this call waited, somebody else did the work
         update baton.stream_tables s set writer = null where s.stream_id = stream.stream_id;
         select 'NONE', 0, 0, 0 into mode, inserted, deleted, milliseconds;
         return;

@@ -100,6 +100,13 @@ TEST_P(StreamRaces, what_a_waiting_transaction_wrote_itself_is_in_its_refresh) {
     EXPECT_EQ(differences(*one_), "0 missing, 0 surplus");
 }
 
+TEST_P(StreamRaces, a_refresh_works_although_the_clock_was_set_back_since_the_last_one) {
+    one_->exec("update baton.stream_tables set begun_at = clock_timestamp() + interval '1 hour'");
+    one_->exec("update source set v = v + 1 where n <= 10");
+    EXPECT_TRUE(refresh(*one_).ends_with(" 10-10"));
+    EXPECT_EQ(differences(*one_), "0 missing, 0 surplus");
+}
+
 TEST_P(StreamRaces, a_refresh_in_an_old_snapshot_does_not_undo_a_newer_one) {
     other_->exec("begin isolation level repeatable read; select count(*) from source");
     one_->exec("update source set v = v + 1");
