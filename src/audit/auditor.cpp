@@ -111,7 +111,7 @@ class Audit {
     // Wait until everything is settled, or nothing arrives any more. To count what is unsettled is dear with
     // a large backlog, so nobody does while the backlog shrinks.
     void drain(const Watcher& watcher) {
-        constexpr auto quiet = 500ms;
+        constexpr auto quiet = 3s;
         auto moved = Clock::now();
         std::size_t before = 0;
         for (;; std::this_thread::sleep_for(50ms)) {

@@ -43,7 +43,7 @@ audit::Plan make_plan(Database& database, long events, unsigned seed) {
     plan.sink = {{"type", "file"}};
     plan.events = events;
     plan.relays = 2;
-    plan.lease = 3s;
+    plan.lease = 5s;
     plan.load.seed = seed;
     plan.load.rate = 200'000;
     plan.load.burst = 200;

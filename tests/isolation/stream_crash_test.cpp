@@ -50,7 +50,8 @@ class StreamCrash : public testing::Test {
         Connection watcher(url);
         wait_until("the statement waits", [&] {
             return acting.wait_for(std::chrono::seconds(0)) == std::future_status::ready ||
-                   watcher.value("select count(*) from pg_locks where pid = $1 and not granted", {pid}) != "0";
+                   watcher.value("select count(*) from pg_locks where pid = $1 and not granted", {pid}) !=
+                       "0";
         });
         watcher.exec("checkpoint");
         cluster().server().kill_hard();
@@ -160,6 +161,7 @@ TEST_F(StreamCrash, of_a_table_that_somebody_made_unlogged_is_made_up_for) {
     EXPECT_EQ(db->value("select count(*) from tester.joined"), "0");
     db->exec("alter table tester.joined set logged; insert into orders values (9999, 3, 3)");
     db->exec("select baton.refresh_stream_table('tester.joined')");
-    EXPECT_EQ(db->value("select format('%s %s', missing, surplus) from baton.verify_stream_table('tester.joined')"),
-              "0 0");
+    EXPECT_EQ(
+        db->value("select format('%s %s', missing, surplus) from baton.verify_stream_table('tester.joined')"),
+        "0 0");
 }

@@ -1,6 +1,6 @@
-// Sessions that write to sources, refresh, make, change and drop stream tables are cancelled and terminated at
-// random moments, and the server is killed under them. When all is quiet, each stream table and its outbox are
-// right, and nothing is left of what was interrupted.
+// Sessions that write to sources, refresh, make, change and drop stream tables are cancelled and terminated
+// at random moments, and the server is killed under them. When all is quiet, each stream table and its outbox
+// are right, and nothing is left of what was interrupted.
 
 #include <gtest/gtest.h>
 
@@ -63,7 +63,8 @@ class Sessions {
             ++done_;
         } catch (const SqlError& error) {
             // Cancelled, shut down; or two who were in each other's way.
-            const std::set<std::string> explained{"57014", "57P01", "57P02", "57P03", "40P01", "55P03", "40001"};
+            const std::set<std::string> explained{"57014", "57P01", "57P02", "57P03",
+                                                  "40P01", "55P03", "40001"};
             if (error.sqlstate() == "57014") ++interrupted_;
             if (!explained.contains(error.sqlstate())) {
                 const std::lock_guard lock(mutex_);
@@ -97,10 +98,11 @@ void refresh(Connection& db, std::mt19937& random) {
 }
 
 void alter(Connection& db, std::mt19937& random) {
-    db.query("select baton.alter_stream_table('tester.totals', query => format($1, $2::int))",
-             {"select customer, count(*) as orders, sum(amount) as total from public.orders where amount > %s "
-              "group by customer",
-              static_cast<int>(random() % 5)});
+    db.query(
+        "select baton.alter_stream_table('tester.totals', query => format($1, $2::int))",
+        {"select customer, count(*) as orders, sum(amount) as total from public.orders where amount > %s "
+         "group by customer",
+         static_cast<int>(random() % 5)});
 }
 
 // Make and drop one that no other session knows.
@@ -132,7 +134,8 @@ class StreamInterrupt : public testing::Test {
         Connection db(url);
         std::mt19937 random(seed);
         wait_until("sessions were interrupted", [&] {
-            db.query("select " + std::string(random() % 2 == 0 ? "pg_cancel_backend" : "pg_terminate_backend") +
+            db.query("select " +
+                     std::string(random() % 2 == 0 ? "pg_cancel_backend" : "pg_terminate_backend") +
                      "(pid) from (select pid from pg_stat_activity where application_name = 'subject' and "
                      "datname = current_database() and state = 'active' order by random() limit 1) s");
             std::this_thread::sleep_for(std::chrono::milliseconds(random() % 20));
@@ -142,8 +145,9 @@ class StreamInterrupt : public testing::Test {
     void expect_all_to_be_right(const std::string& made) const {
         Connection db(url);
         db.exec("select baton.drop_stream_table('tester.guest', if_exists => true, cascade => true)");
-        db.exec("select baton.alter_stream_table('tester.totals', query => 'select customer, count(*) as "
-                "orders, sum(amount) as total from public.orders group by customer')");
+        db.exec(
+            "select baton.alter_stream_table('tester.totals', query => 'select customer, count(*) as "
+            "orders, sum(amount) as total from public.orders group by customer')");
         refresh_all(db);
         EXPECT_EQ(subject_differences(db), "");
         EXPECT_EQ(refresh_all(db), "DIFFERENTIAL DIFFERENTIAL FULL DIFFERENTIAL");

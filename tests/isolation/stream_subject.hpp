@@ -38,8 +38,10 @@ inline void make_stream_tables(Connection& db) {
 // Some changes of every kind, other ones for another number.
 inline void change_sources(Connection& db, int number) {
     const std::string n = std::to_string(number);
-    db.exec("insert into orders select nextval('order_ids'), g * " + n + " % 23, g from generate_series(1, 5) g; update orders set amount = amount + 1, customer = (customer + " + n +
-            ") % 20 where id % 11 = " + n + " % 11; delete from orders where id % 97 = " + n +
+    db.exec("insert into orders select nextval('order_ids'), g * " + n +
+            " % 23, g from generate_series(1, 5) g; update orders set amount = amount + 1, customer = "
+            "(customer + " +
+            n + ") % 20 where id % 11 = " + n + " % 11; delete from orders where id % 97 = " + n +
             " % 97; update customers set name = name || 'x' where id = " + n + " % 20");
 }
 
