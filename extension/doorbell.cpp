@@ -212,6 +212,29 @@ void verify_era(Oid outbox, bool made_by_baton, Oid trigger_function) {
 
 }  // namespace
 
+bool exists() {
+    return attached() != nullptr;
+}
+
+void ring_at_commit(Oid table) {
+    if (exists()) mark(bell_of(table));
+}
+
+std::uint64_t value(Oid table) {
+    Bells* const bells = attached();
+    return bells != nullptr ? pg_atomic_read_u64(&bells->all[bell_of(table)].rings) : 0;
+}
+
+void sleep(Oid table, std::uint64_t since, long timeout_ms) {
+    Bells* const bells = attached();
+    pg::call([&] {
+        if (bells != nullptr)
+            sleep_on(bells->all[bell_of(table)], since, timeout_ms);
+        else
+            nap(timeout_ms);
+    });
+}
+
 void install() {
     if (process_shared_preload_libraries_in_progress)
         pg::request_shared_memory(sizeof(Bells), [] { shared.attach(); });
@@ -234,7 +257,7 @@ extern "C" Datum baton_ring_doorbell(PG_FUNCTION_ARGS) {
         const Relation table = trigger->tg_relation;
         const Oid outbox = root_of(RelationGetRelid(table), table->rd_rel->relispartition);
         verify_era(outbox, trigger->tg_trigger->tgnargs > 0, fcinfo->flinfo->fn_oid);
-        if (attached() != nullptr) mark(bell_of(outbox));
+        ring_at_commit(outbox);
         return PointerGetDatum(nullptr);
     });
 }
@@ -243,10 +266,7 @@ extern "C" Datum baton_ring_doorbell(PG_FUNCTION_ARGS) {
 extern "C" Datum baton_doorbell_value(PG_FUNCTION_ARGS) {
     return pg::enter([&] {
         const Oid outbox = find_outbox(PG_GETARG_TEXT_PP(0));
-        Bells* const bells = attached();
-        return Int64GetDatum(bells != nullptr ? static_cast<std::int64_t>(
-                                                    pg_atomic_read_u64(&bells->all[bell_of(outbox)].rings))
-                                              : 0);
+        return Int64GetDatum(static_cast<std::int64_t>(value(outbox)));
     });
 }
 

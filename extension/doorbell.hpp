@@ -11,9 +11,23 @@
 // ring in a session that has not loaded the module, and neither do rows that are put directly into a
 // partition without the trigger. So readers also poll slowly.
 
+#include "pg/guard.hpp"
+
 namespace baton::doorbell {
 
 // Hook the doorbell into this process; called once, by _PG_init.
 void install();
+
+// The bell of everything that is captured for stream tables, in place of a table's.
+constexpr Oid all_sources = InvalidOid;
+
+// Ring the bell of a table when this transaction has committed. No effect without bells.
+void ring_at_commit(Oid table);
+// A number that every ring of the bell of a table changes.
+std::uint64_t value(Oid table);
+// Sleep until the number is another than `since`, the time is over or the process is wanted.
+void sleep(Oid table, std::uint64_t since, long timeout_ms);
+// Whether there are bells: on a server without room in shared memory there are none.
+bool exists();
 
 }  // namespace baton::doorbell

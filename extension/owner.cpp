@@ -4,7 +4,8 @@
 // statement on the table runs that code. So baton, which runs statements on other people's tables, does so as
 // the owner, in a context that the owner's code cannot get out of.
 
-#include "pg/guard.hpp"
+#include "owner.hpp"
+
 #include "pg/role.hpp"
 #include "pg/spi.hpp"
 
@@ -13,30 +14,15 @@ BATON_FUNCTION(baton_change_as_owner);
 BATON_FUNCTION(baton_acting_role);
 BATON_FUNCTION(baton_is_restricted);
 
-using namespace baton;
+namespace baton::owner {
 
 namespace {
 
-// Arguments, in the order of the SQL functions.
-enum Argument { relation, statement, moment, ids, arguments, companions };
-
-// The owner as whom this process acts now; invalid outside of baton_run_as_owner.
+// The owner as whom this process acts now; invalid outside of such statements.
 Oid acting_owner = InvalidOid;
 
-// Keeps acting_owner for a scope.
-class Acting {
-  public:
-    explicit Acting(Oid owner) noexcept : before_(std::exchange(acting_owner, owner)) {}
-    ~Acting() { acting_owner = before_; }
-    Acting(const Acting&) = delete;
-    Acting& operator=(const Acting&) = delete;
-
-  private:
-    Oid before_;
-};
-
 // Find a table's owner, or nobody when the table is gone. Only for use inside of pg::call.
-Oid find_owner(Oid table) {
+Oid find(Oid table) {
     HeapTuple const row = SearchSysCache1(RELOID, ObjectIdGetDatum(table));
     if (!HeapTupleIsValid(row)) return InvalidOid;
     const Oid owner = reinterpret_cast<Form_pg_class>(GETSTRUCT(row))->relowner;
@@ -44,17 +30,33 @@ Oid find_owner(Oid table) {
     return owner;
 }
 
-// Lock the table against a change of its owner, and return the owner.
-Oid lock_owner(Oid table) {
+}  // namespace
+
+Acting::Acting(Oid owner) noexcept : before_(std::exchange(acting_owner, owner)) {}
+
+Acting::~Acting() {
+    acting_owner = before_;
+}
+
+Oid lock(Oid table) {
     return pg::call([&] {
         LockRelationOid(table, AccessShareLock);
-        const Oid owner = find_owner(table);
+        const Oid owner = find(table);
         if (!OidIsValid(owner))
             ereport(ERROR,
                     (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("table with OID %u does not exist", table)));
         return owner;
     });
 }
+
+}  // namespace baton::owner
+
+using namespace baton;
+
+namespace {
+
+// Arguments, in the order of the SQL functions.
+enum Argument { relation, statement, moment, ids, arguments, companions };
 
 // Refuse a table of which a part belongs to somebody who may not act as the owner: that part's triggers would
 // run with rights which its owner does not have.
@@ -63,7 +65,7 @@ void check_parts(Oid table, Oid owner) {
         List* const parts = find_all_inheritors(table, NoLock, nullptr);
         ListCell* cell = nullptr;
         foreach (cell, parts) {
-            const Oid part_owner = find_owner(lfirst_oid(cell));
+            const Oid part_owner = owner::find(lfirst_oid(cell));
             if (!OidIsValid(part_owner) || has_privs_of_role(part_owner, owner)) continue;
             ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
                             errmsg("table \"%s\" belongs to \"%s\", who may not act as \"%s\"",
@@ -101,7 +103,7 @@ Datum run(FunctionCallInfo fcinfo, Finish&& finish) {
     if (PG_ARGISNULL(relation) || PG_ARGISNULL(statement))
         throw SqlError("a table and a statement are needed", "22004");
     const Oid table = PG_GETARG_OID(relation);
-    const Oid owner = lock_owner(table);
+    const Oid owner = owner::lock(table);
     check_parts(table, owner);
     check_companions(fcinfo, owner);
     const char* const sql = pg::call([&] { return text_to_cstring(PG_GETARG_TEXT_PP(statement)); });
@@ -110,7 +112,7 @@ Datum run(FunctionCallInfo fcinfo, Finish&& finish) {
     pg::Spi spi;
     std::uint64_t rows = 0;
     {
-        const Acting acting(owner);
+        const owner::Acting acting(owner);
         const pg::RestrictedRole role(owner);
         rows = spi.execute(sql, params);
     }
@@ -137,10 +139,10 @@ extern "C" Datum baton_change_as_owner(PG_FUNCTION_ARGS) {
 
 extern "C" Datum baton_acting_role(PG_FUNCTION_ARGS) {
     return pg::enter([&]() -> Datum {
-        if (!OidIsValid(acting_owner)) PG_RETURN_NULL();
+        if (!OidIsValid(owner::acting_owner)) PG_RETURN_NULL();
         return pg::call([] {
             auto* const name = static_cast<NameData*>(palloc0(sizeof(NameData)));
-            namestrcpy(name, GetUserNameFromId(acting_owner, false));
+            namestrcpy(name, GetUserNameFromId(owner::acting_owner, false));
             return NameGetDatum(name);
         });
     });

@@ -98,20 +98,38 @@ comment on function baton_internal.is_replicated() is 'whether logical replicati
 -- List the triggers that a table of this kind has for its capture, as the catalog writes them. Statement triggers see what sessions do. Where changes are
 -- replicated they leave sessions that act as a replica to a row trigger, which fires nowhere else. BEFORE TRUNCATE ours is the last, after triggers of users
 -- which change rows.
-create function baton_internal.capture_triggers(kind "char", replicated boolean)
+create function baton_internal.capture_triggers(kind "char", replicated boolean, immediate boolean)
 returns table (name text, type int2, enabled "char", definition text)
 language sql immutable
 set search_path = pg_catalog, pg_temp
 as $$
-    select v.name, v.type, case when v.type in (4, 8, 16) and not replicated then 'A' else v.enabled end, v.definition
-      from (values ('baton_capture_insert', 4::int2, 'O'::"char", 'after insert on %s referencing new table as new_rows for each statement'),
+    select v.name, v.type, case when v.type in (4, 8, 16, 30) and not replicated then 'A' else v.enabled end, v.definition
+      from (values ('~baton_capture_begin', 30::int2, 'O'::"char", 'before insert or update or delete on %s for each statement'),
+                   ('baton_capture_insert', 4::int2, 'O'::"char", 'after insert on %s referencing new table as new_rows for each statement'),
                    ('baton_capture_update', 16::int2, 'O'::"char", 'after update on %s referencing old table as old_rows new table as new_rows for each statement'),
                    ('baton_capture_delete', 8::int2, 'O'::"char", 'after delete on %s referencing old table as old_rows for each statement'),
                    ('baton_capture_replica', 29::int2, 'R'::"char", 'after insert or update or delete on %s for each row'),
-                   ('~baton_capture_truncate', 34::int2, 'A'::"char", 'before truncate on %s for each statement')) v (name, type, enabled, definition)
-     where v.type in (4, 8, 16) or kind = 'r' and (replicated or v.type = 34)
+                   ('~baton_capture_truncate', 34::int2, 'A'::"char", 'before truncate on %s for each statement'),
+                   ('baton_capture_truncated', 32::int2, 'A'::"char", 'after truncate on %s for each statement')) v (name, type, enabled, definition)
+     where case v.type when 29 then kind = 'r' and replicated when 34 then kind = 'r' when 30 then immediate when 32 then kind = 'r' and immediate else true end
 $$;
-comment on function baton_internal.capture_triggers("char", boolean) is 'triggers that capture the changes of a table';
+comment on function baton_internal.capture_triggers("char", boolean, boolean) is 'triggers that capture the changes of a table';
+
+-- Whether a stream table reads a table, or one of which the table is a part, and is refreshed in the writer's transaction.
+create function baton_internal.has_immediate_readers(relation oid)
+returns boolean
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return exists (
+        with recursive above (part) as (
+            select has_immediate_readers.relation union select i.inhparent from above a join pg_inherits i on i.inhrelid = a.part)
+        select from above a join baton_internal.stream_sources s on s.source = a.part join baton.stream_tables t using (stream_id)
+         where t.refresh_mode = 'IMMEDIATE');
+end
+$$;
+comment on function baton_internal.has_immediate_readers(oid) is 'whether an IMMEDIATE stream table follows a table';
 
 -- Whether a table has all triggers of its capture, as they must be, and no other ones.
 create function baton_internal.has_capture_triggers(relation oid, kind "char")
@@ -121,7 +139,8 @@ set search_path = pg_catalog, pg_temp
 as $$
     select (select array_agg(row(t.tgtype, t.tgenabled) order by t.tgtype)
               from pg_trigger t where t.tgrelid = relation and t.tgfoid = 'baton_internal.capture_changes()'::regprocedure)
-           is not distinct from (select array_agg(row(c.type, c.enabled) order by c.type) from baton_internal.capture_triggers(kind, baton_internal.is_replicated()) c)
+           is not distinct from (select array_agg(row(c.type, c.enabled) order by c.type)
+                                   from baton_internal.capture_triggers(kind, baton_internal.is_replicated(), baton_internal.has_immediate_readers(relation)) c)
 $$;
 comment on function baton_internal.has_capture_triggers(oid, "char") is 'whether every change of a table is captured';
 
@@ -154,7 +173,7 @@ begin
     for part in select distinct t.relation::regclass as relation, t.kind from baton_internal.table_tree(source) t loop
         continue when baton_internal.has_capture_triggers(part.relation, part.kind);
         perform baton_internal.drop_capture_triggers(part.relation);
-        for made in select * from baton_internal.capture_triggers(part.kind, baton_internal.is_replicated()) loop
+        for made in select * from baton_internal.capture_triggers(part.kind, baton_internal.is_replicated(), baton_internal.has_immediate_readers(part.relation)) loop
             execute format('create trigger %I ' || made.definition || ' execute function baton_internal.capture_changes()', made.name, part.relation);
             if made.enabled <> 'O' then
                 execute format('alter table %s enable %s trigger %I', part.relation, case made.enabled when 'A' then 'always' else 'replica' end, made.name);

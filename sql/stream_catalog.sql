@@ -11,8 +11,8 @@ create table baton.stream_tables (
     query_view        regclass    not null,            -- as the server understands it now
     parameters        jsonb       not null,            -- parameters of the maker's session on which results depend
     schedule          text,                            -- null: by hand
-    refresh_mode      text        not null check (refresh_mode in ('AUTO', 'FULL', 'DIFFERENTIAL')),
-    effective_mode    text        not null default 'FULL' check (effective_mode in ('FULL', 'DIFFERENTIAL')),
+    refresh_mode      text        not null check (refresh_mode in ('AUTO', 'FULL', 'DIFFERENTIAL', 'IMMEDIATE')),
+    effective_mode    text        not null default 'FULL' check (effective_mode in ('FULL', 'DIFFERENTIAL', 'IMMEDIATE')),
     reason            text,                            -- why it is not differential
     delta             text,                            -- the statement that computes the changes, where it is
     tree              text,                            -- its operators
@@ -36,6 +36,7 @@ create table baton.stream_tables (
     last_deleted      bigint,
     refreshes         bigint      not null default 0,
     next_due          timestamptz,
+    costs             jsonb,                           -- milliseconds: of a full refresh, of a small differential one, of one change more
     writer            xid8                             -- the transaction that may write to the table now
 );
 comment on table baton.stream_tables is 'one row per stream table made by create_stream_table()';

@@ -15,8 +15,23 @@ support baton_internal.is_unseen_support
 as 'MODULE_PATHNAME', 'baton_is_unseen';
 comment on function baton_internal.is_unseen(xid8, int, pg_snapshot, xid8, int) is 'whether a row of a change buffer is news to a frontier';
 
+-- The same for the frontier of the refresh that runs now: the statement of a refresh names none, so its plan can be kept.
+create function baton_internal.is_unseen(xid xid8, step int)
+returns boolean
+language c stable strict parallel restricted
+support baton_internal.is_unseen_support
+as 'MODULE_PATHNAME', 'baton_is_unseen_now';
+comment on function baton_internal.is_unseen(xid8, int) is 'whether a row of a change buffer is news to the refresh that runs now';
+
+-- The time of the last refresh, for the refresh that runs now.
+create function baton_internal.frontier_time()
+returns timestamptz
+language c stable parallel restricted
+as 'MODULE_PATHNAME', 'baton_frontier_time';
+comment on function baton_internal.frontier_time() is 'what now() was at the last refresh of the stream table that is refreshed now';
+
 -- Make of a query the statement that computes how its result changed since a frontier, or say why there is none. Names are looked up
--- by the caller's search path, with the caller's rights. In `delta` stand :frontier, :frontier_xid, :frontier_step, :frontier_time and :table.
+-- by the caller's search path, with the caller's rights. In `delta` :table stands for the stream table.
 create function baton_internal.compile_stream_query(query text, out qualified text, out sources jsonb, out delta text, out reason text, out tree text)
 returns record
 language c volatile strict

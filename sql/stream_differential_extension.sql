@@ -30,8 +30,8 @@ declare
     owner constant oid := (select c.relowner from pg_catalog.pg_class c where c.oid = stream.relation);
     compiled record;
 begin
-    if stream.qualified ~ ':(frontier|table)' then
-        obstacle := 'the query has a text with :table or :frontier in it, which are words of the compiler';
+    if stream.qualified ~ ':table' then
+        obstacle := 'the query has a text with :table in it, which is a word of the compiler';
         return;
     end if;
     select c.* into compiled
@@ -125,19 +125,7 @@ as $$
 $$;
 comment on function baton_internal.stream_state(baton.stream_tables) is 'fingerprint of the sources of a stream table and its rights on them';
 
--- The condition under which a captured change is new to a stream table. The transaction of the last refresh is known by its steps alone: a snapshot does
--- not list its own transaction, which looks visible there once a later one has committed.
-create function baton_internal.unseen_condition(stream baton.stream_tables)
-returns text
-language sql immutable
-as $$
-    select format('case when xid = %2$L then step > %3$s else xid >= pg_snapshot_xmin(%1$L) and not pg_visible_in_snapshot(xid, %1$L) end', stream.frontier, stream.frontier_xid,
-                  stream.frontier_step)
-$$;
-comment on function baton_internal.unseen_condition(baton.stream_tables) is 'condition for changes since the last refresh';
-
--- Write the statement of a differential refresh. Rows to be deleted are looked up by their hash. Where a capture says that something was missed, the
--- number of rows that should go is unknown.
+-- Write the statement of a differential refresh. Rows to be deleted are looked up by their hash.
 create function baton_internal.differential_statement(stream baton.stream_tables, changes boolean)
 returns text
 language sql stable
@@ -156,18 +144,9 @@ as $$
             insert into %5$s (%6$s)
             select %7$s from net n cross join lateral generate_series(1, n.weight) where n.weight > 0 and (select count(*) from gone) >= 0
             returning 1)
-        %10$s$sql$, p.numbers, d.delta, p.kept, p.grouped, stream.relation, p.names, c.found, c.present, c.same,
-        replace(baton_internal.outcome_rows(p.row_json, changes), '(select coalesce(-sum(n.weight), 0)::bigint from net n where n.weight < 0) as wanted',
-                format('case when not (%s) then (select coalesce(-sum(n.weight), 0)::bigint from net n where n.weight < 0) end as wanted', d.missed)))
+        %10$s$sql$, p.numbers, replace(stream.delta, ':table', stream.relation::text), p.kept, p.grouped, stream.relation, p.names, c.found, c.present, c.same,
+        baton_internal.outcome_rows(p.row_json, changes))
       from baton_internal.stream_parts(stream.relation) p
-     cross join lateral (
-           select replace(replace(replace(replace(replace(stream.delta, ':frontier_time', quote_literal(stream.frontier_time) || '::pg_catalog.timestamptz'),
-                                                  ':frontier_xid', quote_literal(stream.frontier_xid) || '::pg_catalog.xid8'),
-                                          ':frontier_step', stream.frontier_step::text), ':frontier', quote_literal(stream.frontier) || '::pg_catalog.pg_snapshot'),
-                          ':table', stream.relation::text) as delta,
-                  (select coalesce(string_agg(format('exists (select from %s where weight = 0 and %s)', baton_internal.change_buffer(s.source),
-                                                     baton_internal.unseen_condition(stream)), ' or '), 'false')
-                     from baton_internal.stream_sources s where s.stream_id = stream.stream_id and s.captured is not null) as missed) d
      cross join lateral (
            select string_agg('n.c' || k.number, ', ' order by k.number) as found, string_agg(format('t.%I', k.name), ', ' order by k.number) as present,
                   string_agg(case when baton_internal.is_plain_type(k.type, k.collation_id) then format('t.%I is not distinct from n.c%s', k.name, k.number)
@@ -176,57 +155,135 @@ as $$
 $$;
 comment on function baton_internal.differential_statement(baton.stream_tables, boolean) is 'statement that applies changes of the sources to a stream table';
 
--- Whether a source has changes that are new to a stream table; the snapshot in which that was seen comes along. The time is a source that has always changed.
-create function baton_internal.look_for_changes(stream baton.stream_tables, out found_some boolean, out sight pg_snapshot)
-language plpgsql
-as $$
-begin
-    execute (select 'select ' || coalesce(string_agg(format('exists (select from %s where %s)', baton_internal.change_buffer(s.source), baton_internal.unseen_condition(stream)), ' or '), 'false')
-                    || case when strpos(stream.delta, ':frontier_time') > 0 then ' or true' else '' end || ', pg_current_snapshot()'
-               from baton_internal.stream_sources s where s.stream_id = stream.stream_id and s.captured is not null) into found_some, sight;
-end
-$$;
-comment on function baton_internal.look_for_changes(baton.stream_tables) is 'whether there is something to do for a stream table';
-
--- Refresh from the changes of the sources. Gives no counts where the refresh must be full, and then what to note about the sources.
-create function baton_internal.refresh_differentially(stream baton.stream_tables, recompute boolean, changes boolean, out inserted bigint, out deleted bigint,
-                                                      out sight pg_snapshot, out step int, out source_state jsonb, out event_id bigint)
+-- What a differential refresh needs to know, found out once per session as long as nothing is altered:
+--   delta     which delta it is for
+--   state     fingerprint of sources and rights
+--   timed     whether the time is a source, which has always changed
+--   sources, buffers, tables   to read, with all parts
+--   statement, publishing      without and with the changes for an outbox
+create function baton_internal.study_stream(stream baton.stream_tables)
+returns jsonb
 language plpgsql
 as $$
 declare
-    wanted bigint;
-    found_some boolean;
+    since constant bigint := baton_internal.alterations();
+    known jsonb;
 begin
-    step := baton_internal.current_step();
-    source_state := baton_internal.stream_state(stream);
+    stream := baton_internal.follow_renames(stream);
+    perform baton_internal.check_stream_columns(stream);
+    if stream.delta is null then  -- with the new names it is not differential any more
+        return null;
+    end if;
+    select jsonb_build_object('delta', md5(stream.delta), 'timed', strpos(stream.delta, 'baton_internal.frontier_time()') > 0, 'state', baton_internal.stream_state(stream), 'sources', array_agg(s.source::oid),
+                              'buffers', array_agg(baton_internal.change_buffer(s.source)::oid), 'tables', baton_internal.tables_of_stream(stream.stream_id),
+                              'statement', baton_internal.differential_statement(stream, false), 'publishing', baton_internal.differential_statement(stream, true)) into known
+      from baton_internal.stream_sources s where s.stream_id = stream.stream_id and s.captured is not null;
+    if known -> 'state' <> 'null' then
+        perform baton_internal.keep_in_mind(stream.stream_id, known, baton_internal.oids(known, 'tables') || baton_internal.oids(known, 'buffers')
+                                            || stream.relation::oid || stream.query_view::oid, since);
+    end if;
+    return known;
+end
+$$;
+comment on function baton_internal.study_stream(baton.stream_tables) is 'what a differential refresh needs to know of a stream table';
+
+-- A list of numbers out of what is known.
+create function baton_internal.oids(known jsonb, member text)
+returns oid[]
+language plpgsql immutable
+as $$
+begin
+    return array(select e::oid from jsonb_array_elements_text(known -> member) e where e is not null);
+end
+$$;
+comment on function baton_internal.oids(jsonb, text) is 'a member of what is known about a stream table, as numbers';
+
+-- Whether what was noted by the last refresh can be relied on: the same history, the same table, the same sources.
+create function baton_internal.continues(stream baton.stream_tables, state jsonb)
+returns boolean
+language plpgsql stable
+as $$
+begin
+    return stream.frontier is not null and state <> 'null' and state = stream.source_state
+       and stream.system_identifier = baton_internal.system_identifier() and stream.relation_id = stream.relation::oid
+       and pg_snapshot_xmax(stream.frontier) <= pg_snapshot_xmax(pg_current_snapshot());
+end
+$$;
+comment on function baton_internal.continues(baton.stream_tables, jsonb) is 'whether a refresh may go on from where the last one ended';
+
+-- Whether a stream table is known to need nothing. Looks without a lock, and writes nothing.
+create function baton_internal.is_current(stream baton.stream_tables)
+returns boolean
+language plpgsql
+as $$
+declare
+    known constant jsonb := baton_internal.recall(stream.stream_id);
+    rings bigint;
+begin
+    if known is null or known ->> 'delta' <> md5(stream.delta) or (known ->> 'timed')::boolean or baton_internal.continues(stream, known -> 'state') is not true
+       or not baton.setting('outbox_skip_empty_delta')::boolean then
+        return false;
+    end if;
+    rings := baton_internal.source_rings(baton_internal.oids(known, 'sources'));
+    if (baton_internal.unseen_changes(baton_internal.oids(known, 'buffers'), stream.frontier, stream.frontier_xid, stream.frontier_step)).changes > 0 then
+        return false;
+    end if;
+    perform baton_internal.note_quiet(stream.stream_id, baton_internal.oids(known, 'sources'), rings);
+    return true;
+end
+$$;
+comment on function baton_internal.is_current(baton.stream_tables) is 'whether there is nothing to do for a stream table';
+
+-- Refresh from the changes of the sources. Gives no counts where the refresh must be full, and then what to note about the sources.
+create function baton_internal.refresh_differentially(stream baton.stream_tables, recompute boolean, held boolean, changes boolean, out inserted bigint, out deleted bigint,
+                                                      out sight pg_snapshot, out step int, out source_state jsonb, out event_id bigint, out costs jsonb)
+language plpgsql
+as $$
+declare
+    known jsonb := baton_internal.recall(stream.stream_id);
+    wanted bigint;
+    unseen record;
+    begun timestamptz;
+begin
+    if known is null or known ->> 'delta' <> md5(stream.delta) then
+        known := baton_internal.study_stream(stream);
+        select s.* into stream from baton.stream_tables s where s.stream_id = stream.stream_id;  -- with other names, maybe
+    end if;
+    source_state := nullif(known -> 'state', 'null');
     if source_state is null or source_state is distinct from stream.source_state then
         source_state := baton_internal.renew_capture(stream);
-        return;
-    elsif recompute or stream.frontier is null or stream.system_identifier is distinct from baton_internal.system_identifier()
-          or stream.relation_id is distinct from stream.relation::oid or pg_snapshot_xmax(stream.frontier) > pg_snapshot_xmax(pg_current_snapshot()) then
+        held := false;  -- what is captured from now on is what a state of now does not have
+    end if;
+    if not held then
+        perform baton_internal.hold_state(baton_internal.tables_of_stream(stream.stream_id));
+    end if;
+    step := baton_internal.current_step();
+    if recompute or baton_internal.continues(stream, source_state) is not true then
         return;
     end if;
-    select l.* into found_some, sight from baton_internal.look_for_changes(stream) l;
-    if not found_some and not (changes and not baton.setting('outbox_skip_empty_delta')::boolean) then
-        inserted := 0;
-        deleted := 0;
+    unseen := baton_internal.unseen_changes(baton_internal.oids(known, 'buffers'), stream.frontier, stream.frontier_xid, stream.frontier_step);
+    if unseen.changes = 0 and not (known ->> 'timed')::boolean and not (changes and not baton.setting('outbox_skip_empty_delta')::boolean) then
+        select 0, 0, unseen.sight, stream.costs into inserted, deleted, sight, costs;
+        return;
+    elsif unseen.missed or baton_internal.is_full_cheaper(stream, unseen.changes) then
         return;
     end if;
+    begun := clock_timestamp();
     begin
         select a.* into inserted, deleted, wanted, sight, event_id
-          from baton_internal.apply_refresh(stream, baton_internal.differential_statement(stream, changes), 'DIFFERENTIAL') a;
+          from baton_internal.apply_refresh(stream, known ->> case when changes then 'publishing' else 'statement' end, 'DIFFERENTIAL', ceil(log(2, 1 + unseen.changes) / 3)::int) a;
         if deleted is distinct from wanted then
             raise exception using errcode = 'BT000';  -- undoes the attempt
         end if;
+        costs := baton_internal.learned_costs(stream.costs, unseen.changes, extract(epoch from clock_timestamp() - begun) * 1000);
     exception when sqlstate 'BT000' then
-        if wanted is not null then  -- not what was captured but the table is other than it should be
-            perform baton_internal.alert('stream_table_repaired', stream.relation::text, jsonb_build_object('wanted', wanted, 'found', deleted));
-        end if;
+        perform baton_internal.alert('stream_table_repaired', stream.relation::text, jsonb_build_object('wanted', wanted, 'found', deleted));
         inserted := null;
     end;
 end
 $$;
-comment on function baton_internal.refresh_differentially(baton.stream_tables, boolean, boolean) is 'refreshes a stream table from captured changes; no counts when that cannot be relied on';
+comment on function baton_internal.refresh_differentially(baton.stream_tables, boolean, boolean, boolean) is
+    'refreshes a stream table from captured changes; no counts when that cannot be relied on';
 
 -- Have what changed about the sources captured again, before a full refresh takes its snapshot. Null when the next refresh must try again.
 create function baton_internal.renew_capture(stream baton.stream_tables)
@@ -238,7 +295,7 @@ declare
 begin
     perform baton_internal.equip_stream_owner(stream), baton_internal.choose_stream_mode(stream);
     select s.effective_mode into mode from baton.stream_tables s where s.stream_id = stream.stream_id;
-    return case when mode = 'DIFFERENTIAL' then baton_internal.stream_state(stream) end;
+    return case when mode <> 'FULL' then baton_internal.stream_state(stream) end;
 exception when lock_not_available or deadlock_detected then
     return null;  -- somebody writes to a source for long: a full refresh does not need its lock
 end
@@ -253,10 +310,11 @@ as $$
 declare
     it record;
 begin
-    for it in select b.buffer, string_agg(format('(%s)', baton_internal.unseen_condition(t)), ' or ') filter (where t.stream_id is not null) as unseen
+    for it in select b.buffer, string_agg(format('baton_internal.is_unseen(xid, step, %L, %L, %L)', t.frontier, t.frontier_xid, t.frontier_step), ' or ')
+                                   filter (where t.stream_id is not null) as unseen
                 from baton_internal.stream_sources s
                cross join lateral baton_internal.change_buffer(s.source) b (buffer)
-                left join baton.stream_tables t on t.stream_id = s.stream_id and s.captured is not null and t.effective_mode = 'DIFFERENTIAL' and t.source_state is not null
+                left join baton.stream_tables t on t.stream_id = s.stream_id and s.captured is not null and t.effective_mode <> 'FULL' and t.source_state is not null
                where b.buffer is not null group by b.buffer loop
         execute format('delete from %s where (%s) is not true', it.buffer, coalesce(it.unseen, 'false'));
     end loop;
@@ -275,7 +333,7 @@ begin
     for source in select substr(c.relname, 9)::oid::regclass from pg_catalog.pg_class c
                    where c.relnamespace = 'baton_internal'::regnamespace and c.relkind = 'r' and c.relname ~ '^changes_[0-9]+$'
                      and not exists (select from baton_internal.stream_sources s join baton.stream_tables t using (stream_id)
-                                      where s.source::oid = substr(c.relname, 9)::oid and s.captured is not null and t.effective_mode = 'DIFFERENTIAL') loop
+                                      where s.source::oid = substr(c.relname, 9)::oid and s.captured is not null and t.effective_mode <> 'FULL') loop
         begin
             perform baton_internal.release_source(source);
         exception when lock_not_available or deadlock_detected then

@@ -70,10 +70,8 @@ returns void
 language plpgsql stable
 as $$
 begin
-    if upper(refresh_mode) = 'IMMEDIATE' then
-        raise exception 'refresh_mode IMMEDIATE is not there yet' using errcode = 'feature_not_supported', hint = 'use AUTO with a short schedule';
-    elsif refresh_mode is null or upper(refresh_mode) not in ('AUTO', 'FULL', 'DIFFERENTIAL') then
-        raise exception 'refresh_mode is AUTO, FULL or DIFFERENTIAL, not %', coalesce('"' || left(refresh_mode, 100) || '"', 'null') using errcode = 'invalid_parameter_value';
+    if refresh_mode is null or upper(refresh_mode) not in ('AUTO', 'FULL', 'DIFFERENTIAL', 'IMMEDIATE') then
+        raise exception 'refresh_mode is AUTO, FULL, DIFFERENTIAL or IMMEDIATE, not %', coalesce('"' || left(refresh_mode, 100) || '"', 'null') using errcode = 'invalid_parameter_value';
     end if;
 end
 $$;

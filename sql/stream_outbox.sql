@@ -58,6 +58,11 @@ declare
     outbox regclass;
 begin
     perform baton_internal.check_table_owner(relation, 'give it an outbox');
+    if stream.refresh_mode = 'IMMEDIATE' then
+        raise exception 'stream table % is refreshed in mode IMMEDIATE, which has no outbox', relation
+            using errcode = 'feature_not_supported', detail = 'every statement of a writer would be an event',
+                  hint = format('call baton.alter_stream_table(%L, refresh_mode => ''DIFFERENTIAL'', schedule => ''live'') first', relation::text);
+    end if;
     if format is null or format not in ('delta', 'rows') then
         raise exception 'format is delta or rows, not %', coalesce('"' || left(format, 100) || '"', 'null') using errcode = 'invalid_parameter_value';
     elsif retention_hours not between 0 and 876000 then

@@ -1,7 +1,7 @@
 -- What a refresh writes to the outbox of its stream table, in the statement that applies the refresh.
 
 -- Apply a refresh and write its events in the outbox's format.
-create function baton_internal.apply_and_publish(stream baton.stream_tables, link baton_internal.stream_outboxes, statement text, mode text,
+create function baton_internal.apply_and_publish(stream baton.stream_tables, link baton_internal.stream_outboxes, statement text, mode text, magnitude int,
                                                  out inserted bigint, out deleted bigint, out wanted bigint, out sight pg_snapshot, out event_id bigint)
 language plpgsql
 as $$
@@ -11,25 +11,26 @@ begin
     perform baton_internal.payload_type_of(outbox.relation);  -- publishing may be switched off: then the refresh waits, too
     if link.format = 'rows' then
         execute baton_internal.publish_rows_statement(stream, outbox) into inserted, deleted, wanted, sight, event_id
-          using stream.relation, statement, baton.uuid_v7()::text, mode, stream.relation::text;
+          using stream.relation, statement, baton.uuid_v7()::text, mode, stream.relation::text, magnitude, stream.frontier, stream.frontier_xid, stream.frontier_step, stream.frontier_time;
     else
         execute baton_internal.publish_delta_statement(stream, outbox, link) into inserted, deleted, wanted, sight, event_id
           using stream.relation, statement, baton.uuid_v7()::text, mode, baton.setting('outbox_inline_threshold_rows')::bigint,
-                baton_internal.max_payload_bytes(outbox.outbox_id), baton.setting('outbox_skip_empty_delta')::boolean, stream.relation::text;
+                baton_internal.max_payload_bytes(outbox.outbox_id), baton.setting('outbox_skip_empty_delta')::boolean, stream.relation::text,
+                magnitude, stream.frontier, stream.frontier_xid, stream.frontier_step, stream.frontier_time;
     end if;
 end
 $$;
-comment on function baton_internal.apply_and_publish(baton.stream_tables, baton_internal.stream_outboxes, text, text) is 'runs the statement of a refresh and publishes what changed';
+comment on function baton_internal.apply_and_publish(baton.stream_tables, baton_internal.stream_outboxes, text, text, int) is 'runs the statement of a refresh and publishes what changed';
 
 -- The statement that applies a refresh and writes one event. $1 table, $2 statement, $3 refresh_id, $4 mode, $5 rows and $6 bytes up to which the rows
--- are in the event itself, $7 whether a refresh without changes writes nothing, $8 the stream table's name.
+-- are in the event itself, $7 whether a refresh without changes writes nothing, $8 the stream table's name, $9 to $13 magnitude and frontier for run_refresh().
 create function baton_internal.publish_delta_statement(stream baton.stream_tables, outbox baton.outboxes, link baton_internal.stream_outboxes)
 returns text
 language sql stable
 as $$
     select format($sql$
         with r as materialized (
-            select * from baton_internal.run_as_owner($1, $2)
+            select * from baton_internal.run_refresh($1, $2, $9, $10, $11, $12, $13)
                 as r (op text, data jsonb, inserted bigint, deleted bigint, wanted bigint, sight pg_snapshot)),
         total as materialized (
             select count(*) filter (where op = 'I') as inserted, count(*) filter (where op = 'D') as deleted, coalesce(sum(octet_length(data::text) + 2), 0) as bytes
@@ -57,14 +58,14 @@ as $$
 $$;
 comment on function baton_internal.publish_delta_statement(baton.stream_tables, baton.outboxes, baton_internal.stream_outboxes) is 'statement that applies a refresh and publishes its delta';
 
--- The same with an event per row. Rows that go and come under one key are one event; without a key the whole row is one, and each copy of it an event.
+-- The same with an event per row; $6 to $10 magnitude and frontier. Rows that go and come under one key are one event; without a key the whole row is one, and each copy of it an event.
 create function baton_internal.publish_rows_statement(stream baton.stream_tables, outbox baton.outboxes)
 returns text
 language sql stable
 as $$
     select format($sql$
         with r as materialized (
-            select * from baton_internal.run_as_owner($1, $2)
+            select * from baton_internal.run_refresh($1, $2, $6, $7, $8, $9, $10)
                 as r (op text, data jsonb, inserted bigint, deleted bigint, wanted bigint, sight pg_snapshot)),
         keyed as (
             select r.op, r.data, k.key, row_number() over (partition by r.op, k.key) as copy

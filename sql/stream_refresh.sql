@@ -2,7 +2,7 @@
 -- sees what the first did. Everything is one transaction: the table, its outbox and what is noted are changed together, or not at all.
 
 -- Run the statement of a refresh as the owner of the stream table, and write what changed to its outbox.
-create function baton_internal.apply_refresh(stream baton.stream_tables, statement text, mode text,
+create function baton_internal.apply_refresh(stream baton.stream_tables, statement text, mode text, magnitude int,
                                              out inserted bigint, out deleted bigint, out wanted bigint, out sight pg_snapshot, out event_id bigint)
 language plpgsql
 as $$
@@ -11,15 +11,15 @@ declare
 begin
     select o.* into link from baton_internal.stream_outboxes o where o.stream_id = stream.stream_id;
     if found then
-        select o.* into inserted, deleted, wanted, sight, event_id from baton_internal.apply_and_publish(stream, link, statement, mode) o;
+        select o.* into inserted, deleted, wanted, sight, event_id from baton_internal.apply_and_publish(stream, link, statement, mode, magnitude) o;
     else
         select r.inserted, r.deleted, r.wanted, r.sight into inserted, deleted, wanted, sight
-          from baton_internal.run_as_owner(stream.relation, statement)
+          from baton_internal.run_refresh(stream.relation, statement, magnitude, stream.frontier, stream.frontier_xid, stream.frontier_step, stream.frontier_time)
                as r (op text, data jsonb, inserted bigint, deleted bigint, wanted bigint, sight pg_snapshot);
     end if;
 end
 $$;
-comment on function baton_internal.apply_refresh(baton.stream_tables, text, text) is 'runs the statement of a refresh and writes the outbox';
+comment on function baton_internal.apply_refresh(baton.stream_tables, text, text, int) is 'runs the statement of a refresh and writes the outbox';
 
 -- The query of a stream table as it is to be run now.
 create function baton_internal.stream_query(stream baton.stream_tables)
@@ -88,8 +88,25 @@ end
 $$;
 comment on function baton_internal.has_seen(baton.stream_tables, pg_snapshot) is 'whether the last refresh of a stream table saw what a snapshot shows';
 
--- Refresh a stream table, in the parameters of its maker's session. `full` recomputes whatever the mode.
-create function baton_internal.refresh_stream(relation regclass, recompute boolean default false,
+-- The tables that the query of a stream table reads, with all their parts.
+create function baton_internal.tables_of_stream(id int)
+returns oid[]
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return array(
+        with recursive tree (relation) as (
+            select s.source::oid from baton_internal.stream_sources s where s.stream_id = id
+            union
+            select i.inhrelid from tree t join pg_inherits i on i.inhparent = t.relation)
+        select t.relation from tree t order by t.relation);
+end
+$$;
+comment on function baton_internal.tables_of_stream(int) is 'tables that a stream table reads, with partitions and children';
+
+-- Refresh a stream table, in the parameters of its maker's session. `recompute` computes everything whatever the mode; `held`: the caller holds the state.
+create function baton_internal.refresh_stream(relation regclass, recompute boolean default false, held boolean default false,
                                               out mode text, out inserted bigint, out deleted bigint, out milliseconds numeric)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO' set intervalstyle = 'postgres' set jit = off
@@ -97,19 +114,29 @@ as $$
 declare
     asked constant pg_snapshot := pg_current_snapshot();
     wrote_before constant boolean := pg_current_xact_id_if_assigned() is not null;
-    stream baton.stream_tables := baton_internal.open_stream(relation);
-    begun constant timestamptz := clock_timestamp();
+    stream baton.stream_tables := baton_internal.find_stream(relation);
+    begun timestamptz := clock_timestamp();
     outcome record;
 begin
+    if stream.effective_mode <> 'FULL' then
+        if pg_trigger_depth() > 0 and not baton_internal.is_immediate_refresh() then
+            raise exception 'stream table % cannot be refreshed by a trigger', relation
+                using errcode = 'object_in_use', detail = 'the statement that fired the trigger may have changed rows that are not captured yet',
+                      hint = 'use refresh_mode IMMEDIATE, or a schedule';
+        elsif not recompute and baton_internal.is_current(stream) then
+            select 'DIFFERENTIAL', 0, 0, round(extract(epoch from clock_timestamp() - begun)::numeric * 1000, 3) into mode, inserted, deleted, milliseconds;
+            return;
+        end if;
+    end if;
+    stream := baton_internal.open_stream(relation);
+    begun := clock_timestamp();
     if not (wrote_before or recompute) and baton_internal.has_seen(stream, asked) then  -- while this call waited, somebody else did the work
         update baton.stream_tables s set writer = null where s.stream_id = stream.stream_id;
         select 'NONE', 0, 0, 0 into mode, inserted, deleted, milliseconds;
         return;
     end if;
     perform set_config(p.key, p.value, true) from jsonb_each_text(stream.parameters) p;
-    stream := baton_internal.follow_renames(stream);
-    perform baton_internal.check_stream_columns(stream);
-    outcome := baton_internal.compute_refresh(stream, recompute);
+    outcome := baton_internal.compute_refresh(stream, recompute, held);
     mode := outcome.mode;
     inserted := outcome.inserted;
     deleted := outcome.deleted;
@@ -118,16 +145,19 @@ begin
        set writer = null, frontier = outcome.sight, frontier_xid = pg_current_xact_id(), frontier_step = outcome.step, frontier_time = now(),
            system_identifier = baton_internal.system_identifier(), relation_id = stream.relation::oid, source_state = outcome.source_state,
            begun_at = begun, refreshed_at = clock_timestamp(), last_mode = outcome.mode, last_inserted = outcome.inserted, last_deleted = outcome.deleted,
-           refreshes = s.refreshes + 1, failed_in_a_row = 0, last_error = null, stopped_at = null,
+           refreshes = s.refreshes + 1, failed_in_a_row = 0, last_error = null, stopped_at = null, costs = outcome.costs,
            next_due = baton_internal.next_refresh(s.schedule, baton_internal.clock())
      where s.stream_id = stream.stream_id;
     if inserted > 0 or deleted > 0 or stream.frontier is null or outcome.event_id is not null then
         insert into baton_internal.stream_refreshes (stream_id, begun_at, milliseconds, mode, inserted, deleted, event_id)
         values (stream.stream_id, begun, refresh_stream.milliseconds, outcome.mode, outcome.inserted, outcome.deleted, outcome.event_id);
     end if;
+    if not held then
+        perform baton_internal.release_state();
+    end if;
 end
 $$;
-comment on function baton_internal.refresh_stream(regclass, boolean) is 'brings a stream table up to date';
+comment on function baton_internal.refresh_stream(regclass, boolean, boolean) is 'brings a stream table up to date';
 
 -- Bring a stream table up to date now. Says how, how many rows came and went, and how long it took; mode NONE: somebody else has just done it.
 create function baton.refresh_stream_table(name text, out mode text, out inserted bigint, out deleted bigint, out milliseconds numeric)
@@ -145,7 +175,7 @@ begin
     perform baton_internal.renew_query_view(relation);
     perform baton_internal.restore_columns(relation);
     perform baton_internal.mend_stream(relation);
-    select r.* into mode, inserted, deleted, milliseconds from baton_internal.refresh_stream(relation, true) r;
+    select r.* into mode, inserted, deleted, milliseconds from baton_internal.refresh_stream(relation, recompute => true) r;
 end
 $$;
 comment on function baton.repair_stream_table(text) is 'makes a stream table whole again after failures, hand-made damage or a restore';

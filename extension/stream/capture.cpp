@@ -6,8 +6,9 @@
 // replicas sees what logical replication applies, which fires no statement triggers; a TRUNCATE takes every
 // row of the table. A row and its opposite may be left out or come in any order: readers sum up weights.
 
-#include "pg/guard.hpp"
+#include "doorbell.hpp"
 #include "stream/capture_target.hpp"
+#include "stream/immediate.hpp"
 
 BATON_FUNCTION(baton_capture_changes);
 BATON_FUNCTION(baton_current_step);
@@ -19,7 +20,6 @@ namespace {
 
 constexpr int rows_per_batch = 256;
 constexpr int rows_for_ring = 5000;  // from so many rows on, the buffer's pages do not crowd out others
-constexpr int16 something_was_missed = 0;
 
 // How many statements of the present transaction were captured.
 struct Steps {
@@ -194,12 +194,12 @@ void capture_truncate(Writer& writer, Relation table) {
 }
 
 // How a trigger may be fired.
-enum class Firing { statement, row, truncate, none };
+enum class Firing { begin, statement, row, truncate, end, none };
 
 Firing firing_of(const TriggerData& trigger) {
     const TriggerEvent event = trigger.tg_event;
-    if (TRIGGER_FIRED_BY_TRUNCATE(event))
-        return TRIGGER_FIRED_BEFORE(event) ? Firing::truncate : Firing::none;
+    if (TRIGGER_FIRED_BY_TRUNCATE(event)) return TRIGGER_FIRED_BEFORE(event) ? Firing::truncate : Firing::end;
+    if (TRIGGER_FIRED_BEFORE(event)) return TRIGGER_FIRED_FOR_ROW(event) ? Firing::none : Firing::begin;
     if (!TRIGGER_FIRED_AFTER(event)) return Firing::none;
     if (TRIGGER_FIRED_FOR_ROW(event)) return Firing::row;
     const bool has_old = trigger.tg_oldtable != nullptr || TRIGGER_FIRED_BY_INSERT(event);
@@ -219,19 +219,65 @@ std::int64_t expected_rows(const TriggerData& trigger, Firing firing) {
     }
 }
 
-void capture(const stream::OpenTarget& open, const TriggerData& trigger, Firing firing,
+// Write what a trigger tells of; false when that is nothing that anybody wants. Only for use inside of
+// pg::call.
+bool capture(const stream::OpenTarget& open, const TriggerData& trigger, Firing firing,
              std::int64_t expected) {
     Writer writer{open.target, open.buffer, expected, nullptr, 0, 0, nullptr, nullptr, nullptr, nullptr};
     if (!open.target->fits)
-        put(writer, nullptr, something_was_missed);
+        put(writer, nullptr, stream::something_was_missed);
     else if (firing == Firing::statement)
         capture_statement(writer, trigger);
     else if (firing == Firing::row)
         capture_row(writer, trigger);
     else
         capture_truncate(writer, trigger.tg_relation);
-    if (writer.slots != nullptr) finish(writer);
+    const bool wrote = writer.slots != nullptr;
+    if (wrote) finish(writer);
     table_close(open.buffer, NoLock);
+    return wrote;
+}
+
+// Let those know at commit who wait for changes.
+void announce(Oid source) {
+    doorbell::ring_at_commit(source);
+    doorbell::ring_at_commit(doorbell::all_sources);
+}
+
+// Capture what a trigger brings. Returns the source that has changed, or nothing.
+Oid write_changes(const TriggerData& trigger, Firing firing, Oid function) {
+    if (firing == Firing::begin) return InvalidOid;
+    const std::int64_t expected = expected_rows(trigger, firing);
+    if (expected == 0) return InvalidOid;
+    const Oid schema = pg::call([&] { return get_func_namespace(function); });
+    const auto open = stream::open_target(trigger.tg_relation, schema);
+    if (open.buffer == nullptr) return InvalidOid;
+    const Oid source = open.target->source;
+    if (firing == Firing::end) {  // what TRUNCATE took was captured before
+        pg::call([&] { table_close(open.buffer, NoLock); });
+        return source;
+    }
+    if (!pg::call([&] { return capture(open, trigger, firing, expected); })) return InvalidOid;
+    announce(source);
+    return source;
+}
+
+// Whether a stream table that reads the table is refreshed in the writer's transaction: then the triggers
+// tell of the beginning of statements, too.
+bool has_immediate_readers(Relation table, Oid function) {
+    const TriggerDesc* const triggers = table->trigdesc;
+    if (triggers == nullptr || !triggers->trig_update_before_statement) return false;
+    return std::any_of(triggers->triggers, triggers->triggers + triggers->numtriggers,
+                       [&](const Trigger& trigger) {
+                           return trigger.tgfoid == function &&
+                                  TRIGGER_TYPE_MATCHES(trigger.tgtype, TRIGGER_TYPE_STATEMENT,
+                                                       TRIGGER_TYPE_BEFORE, TRIGGER_TYPE_UPDATE);
+                       });
+}
+
+stream::Change change_of(const TriggerData& trigger) {
+    const int depth = pg::call([] { return DatumGetInt32(DirectFunctionCall1(pg_trigger_depth, Datum{0})); });
+    return {RelationGetRelid(trigger.tg_relation), trigger.tg_event & TRIGGER_EVENT_OPMASK, depth};
 }
 
 }  // namespace
@@ -244,11 +290,13 @@ extern "C" Datum baton_capture_changes(PG_FUNCTION_ARGS) {
         if (firing == Firing::none)
             throw SqlError("capture_changes is a function of the triggers that baton makes", "39P01", "",
                            "the sources of a stream table get them from baton.create_stream_table()");
-        const std::int64_t expected = expected_rows(*trigger, firing);
-        if (expected == 0) return PointerGetDatum(nullptr);
-        const Oid schema = pg::call([&] { return get_func_namespace(fcinfo->flinfo->fn_oid); });
-        const auto open = stream::open_target(trigger->tg_relation, schema);
-        if (open.buffer != nullptr) pg::call([&] { capture(open, *trigger, firing, expected); });
+        const Oid function = fcinfo->flinfo->fn_oid;
+        const bool immediate = has_immediate_readers(trigger->tg_relation, function);
+        if (immediate && (firing == Firing::begin || firing == Firing::truncate))
+            stream::open_change(change_of(*trigger));
+        const Oid changed = write_changes(*trigger, firing, function);
+        if (immediate && firing != Firing::begin && firing != Firing::truncate)
+            stream::close_change(change_of(*trigger), changed, function);
         return PointerGetDatum(nullptr);
     });
 }

@@ -121,6 +121,7 @@ Relation open_buffer(CaptureTarget& target, Relation table, Oid schema) {
     for (const Oid source : std::vector(target.watched)) {
         target.buffer = pg::call([&] { return find_buffer(source, schema); });
         if (!OidIsValid(target.buffer)) continue;
+        target.source = source;
         target.watched.push_back(target.buffer);
         const Relation buffer = pg::call([&] { return try_table_open(target.buffer, RowExclusiveLock); });
         if (buffer == nullptr) return nullptr;

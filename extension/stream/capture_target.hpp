@@ -10,6 +10,7 @@ namespace baton::stream {
 
 // The first columns of each buffer: see sql/stream_capture_extension.sql.
 enum BufferColumn { buffer_xid, buffer_step, buffer_weight, buffer_first_value };
+constexpr int16 something_was_missed = 0;  // a weight
 
 // A column of the buffer.
 struct CapturedColumn {
@@ -20,6 +21,7 @@ struct CapturedColumn {
 
 struct CaptureTarget {
     Oid buffer = InvalidOid;     // none: nobody wants the changes
+    Oid source = InvalidOid;     // whose buffer it is
     bool fits = true;            // false: a column has another type than its column in the buffer
     bool ready = false;          // false again when the server tells of a change in one of `watched`
     AttrNumber last_column = 0;  // of a row, that is needed

@@ -11,8 +11,7 @@ namespace baton::stream {
 
 namespace {
 
-constexpr std::string_view unseen =
-    "baton_internal.is_unseen(xid, step, :frontier, :frontier_xid, :frontier_step)";
+constexpr std::string_view unseen = "baton_internal.is_unseen(xid, step)";
 
 Column table_column(Oid relation, const Origin& origin) {
     Column column{"v" + std::to_string(origin.range) + "_" + std::to_string(origin.attribute), InvalidOid, -1,
