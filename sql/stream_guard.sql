@@ -45,7 +45,7 @@ begin
     end if;
     foreach tool in array array(select p.oid::regprocedure from pg_catalog.pg_proc p
                                  where p.pronamespace = 'baton_internal'::regnamespace
-                                   and p.proname in ('image', 'row_hash', 'one_of', 'keep_first', 'compile_stream_query', 'is_unseen')) loop
+                                   and p.proname in ('image', 'row_hash', 'one_of', 'keep_first', 'compile_stream_query', 'is_unseen', 'frontier_time')) loop
         if not has_function_privilege(owner, tool, 'execute') then
             execute format('grant execute on routine %s to %s', tool, owner);
         end if;

@@ -65,7 +65,7 @@ delete from products where id = 4;
 rollback to first;
 select is(differences(), null, 'after a rollback to a savepoint');
 do $$ begin
-    insert into lines values (602, 3, 1), (600, 3, 1);
+    insert into products values (11, 'eleven'), (3, 'three again');
 exception when unique_violation then
     insert into lines values (603, 3, 1);
 end $$;
