@@ -39,4 +39,4 @@ as 'MODULE_PATHNAME', 'baton_compile_stream_query';
 comment on function baton_internal.compile_stream_query(text) is 'statement that computes the change of a query''s result';
 
 select baton_internal.declare_privileges('execute', '{baton_operator}', '{compile_stream_query}');
-select baton_internal.declare_privileges('execute', '{baton_producer,baton_consumer,baton_operator}', '{is_unseen}');
+select baton_internal.declare_privileges('execute', '{baton_producer,baton_consumer,baton_operator}', '{is_unseen,frontier_time}');

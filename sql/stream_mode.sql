@@ -55,7 +55,7 @@ language sql stable
 set search_path = pg_catalog, pg_temp
 as $$
     select case when stream.refresh_mode <> 'AUTO' or changes < 1000 or c.full_ms is null then false
-                when c.change_ms is null then changes > (select greatest(sum(r.reltuples), 1000) / 2 from pg_class r where r.oid = any (baton_internal.tables_of_stream(stream.stream_id)))
+                when c.change_ms is null then changes > (select sum(greatest(r.reltuples, pg_relation_size(r.oid) / 100)) / 2 from pg_class r where r.oid = any (baton_internal.tables_of_stream(stream.stream_id)))
                 else c.base_ms + c.change_ms * changes > c.full_ms * case stream.last_mode when 'FULL' then 0.8 else 1.25 end end
       from (select (stream.costs ->> 'full')::numeric as full_ms, coalesce((stream.costs ->> 'base')::numeric, 0) as base_ms,
                    (stream.costs ->> 'change')::numeric as change_ms) c

@@ -17,7 +17,8 @@ insert into shop.queries (query) values
     ('select l.id, (select count(*) from shop.calls c where c.line = l.id and c.at between now() - interval ''1 s'' and now()) as n from shop.lines l'),
     ('select id from shop.lines l where exists (select from shop.calls c where c.line = l.id and c.at > now() - interval ''20 ms'' and c.at < now())'),
     ('select id from shop.calls where day = current_date and id % 1000 = 0 or day is null and localtimestamp > ''2020-01-01''');
-select lives_ok(format('select baton.create_stream_table(%L, %L, null)', 's' || q.number, q.query), q.query) from shop.queries q order by q.number;
+select lives_ok(format('select baton.create_stream_table(%L, %L, null, %L)', 's' || q.number, q.query, case i.form when 'extension' then 'DIFFERENTIAL' else 'AUTO' end), q.query)
+  from shop.queries q, baton.installation i order by q.number;
 select is(s.effective_mode || coalesce(': ' || s.reason, ''), case i.form when 'extension' then 'DIFFERENTIAL' else 'FULL: ' || s.reason end, 'the mode of ' || s.query)
   from baton.stream_tables s, baton.installation i;
 
