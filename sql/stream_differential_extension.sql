@@ -178,7 +178,7 @@ begin
                               'buffers', array_agg(baton_internal.change_buffer(s.source)::oid), 'tables', baton_internal.tables_of_stream(stream.stream_id),
                               'statement', baton_internal.differential_statement(stream, false), 'publishing', baton_internal.differential_statement(stream, true)) into known
       from baton_internal.stream_sources s where s.stream_id = stream.stream_id and s.captured is not null;
-    if known -> 'state' <> 'null' then
+    if known -> 'state' <> 'null' and not known -> 'buffers' @> '[null]' then
         perform baton_internal.keep_in_mind(stream.stream_id, known, baton_internal.oids(known, 'tables') || baton_internal.oids(known, 'buffers')
                                             || stream.relation::oid || stream.query_view::oid, since);
     end if;
@@ -220,7 +220,7 @@ declare
     known constant jsonb := baton_internal.recall(stream.stream_id);
     rings bigint;
 begin
-    if known is null or known ->> 'delta' <> md5(stream.delta) or (known ->> 'timed')::boolean or baton_internal.continues(stream, known -> 'state') is not true
+    if known ->> 'delta' is distinct from md5(stream.delta) or (known ->> 'timed')::boolean or baton_internal.continues(stream, known -> 'state') is not true
        or not baton.setting('outbox_skip_empty_delta')::boolean then
         return false;
     end if;
@@ -245,13 +245,14 @@ declare
     unseen record;
     begun timestamptz;
 begin
-    if known is null or known ->> 'delta' <> md5(stream.delta) then
+    if known ->> 'delta' is distinct from md5(stream.delta) then
         known := baton_internal.study_stream(stream);
         select s.* into stream from baton.stream_tables s where s.stream_id = stream.stream_id;  -- with other names, maybe
     end if;
     source_state := nullif(known -> 'state', 'null');
     if source_state is null or source_state is distinct from stream.source_state then
         source_state := baton_internal.renew_capture(stream);
+        stream.source_state := null;  -- so the refresh is full
         held := false;  -- what is captured from now on is what a state of now does not have
     end if;
     if not held then
@@ -293,6 +294,7 @@ as $$
 declare
     mode text;
 begin
+    perform baton_internal.keep_in_mind(stream.stream_id, '{}', '{}', baton_internal.alterations());
     perform baton_internal.equip_stream_owner(stream), baton_internal.choose_stream_mode(stream);
     select s.effective_mode into mode from baton.stream_tables s where s.stream_id = stream.stream_id;
     return case when mode <> 'FULL' then baton_internal.stream_state(stream) end;
