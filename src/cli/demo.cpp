@@ -27,17 +27,26 @@ struct DemoOptions {
     bool keep = false;
 };
 
-// The two ways on which the events leave the outbox.
+// The two ways on which the events leave the outbox, and the one of the deltas.
 class Relays {
   public:
-    Relays(const std::string& db, const fs::path& file)
-        : identity_{db, assembly::make_owner_name()}, file_(file) {}
+    Relays(const std::string& db, const DemoFiles& files)
+        : identity_{db, assembly::make_owner_name()}, files_(files) {}
 
     void start() {
-        pipelines_.push_back(begin("demo_file", {{"type", "file"}, {"path", file_.string()}}, filed));
-        pipelines_.push_back(
-            begin("demo_inbox", {{"type", "postgres"}, {"url", identity_.db}, {"inbox", "shop.accounting"}},
-                  received));
+        begin("demo_file", "shop.events", {{"type", "file"}, {"path", files_.events.string()}},
+              [this](const Event& event) {
+                  filed.note(event.id);
+                  ++filed_count;
+              });
+        begin("demo_inbox", "shop.events",
+              {{"type", "postgres"}, {"url", identity_.db}, {"inbox", "shop.accounting"}},
+              [this](const Event& event) {
+                  received.note(event.id);
+                  ++received_count;
+              });
+        begin("demo_revenue", "shop.outbox_revenue", {{"type", "file"}, {"path", files_.revenue.string()}},
+              [this](const Event&) { ++delta_count; });
     }
     void stop() {
         for (auto& pipeline : pipelines_) pipeline->request_stop();
@@ -59,35 +68,31 @@ class Relays {
     Moments received;
     std::atomic<long> filed_count{0};
     std::atomic<long> received_count{0};
+    std::atomic<long> delta_count{0};
 
   private:
-    std::unique_ptr<relay::Pipeline> begin(const std::string& name,
-                                           const std::map<std::string, std::string>& sink, Moments& moments) {
+    void begin(const std::string& name, const std::string& outbox,
+               const std::map<std::string, std::string>& sink, relay::Dispatcher::OnDelivered on_delivered) {
         relay::Settings settings("pipeline " + name);
         settings.set("name", name);
-        settings.set("source.outbox", std::string("shop.events"));
+        settings.set("source.outbox", outbox);
         for (const auto& [key, value] : sink) settings.set("sink." + key, value);
         auto parts = assembly::make_parts(settings, identity_);
-        auto& count = &moments == &filed ? filed_count : received_count;
-        parts.on_delivered = [&moments, &count](const Event& event) {
-            moments.note(event.id);
-            ++count;
-        };
-        auto pipeline = std::make_unique<relay::Pipeline>(std::move(parts));
-        pipeline->start();
-        return pipeline;
+        parts.on_delivered = std::move(on_delivered);
+        pipelines_.push_back(std::make_unique<relay::Pipeline>(std::move(parts)));
+        pipelines_.back()->start();
     }
 
     assembly::RelayIdentity identity_;
-    fs::path file_;
+    DemoFiles files_;
     std::vector<std::unique_ptr<relay::Pipeline>> pipelines_;
 };
 
 // The run itself: what happens when, and what is shown meanwhile.
 class Demo {
   public:
-    Demo(const DemoOptions& options, const std::string& db, const fs::path& file, const StopSignal& stop)
-        : options_(options), db_(db), file_(file), stop_(stop), shop_(db), relays_(db, file) {}
+    Demo(const DemoOptions& options, const std::string& db, const DemoFiles& files, const StopSignal& stop)
+        : options_(options), db_(db), files_(files), stop_(stop), shop_(db), relays_(db, files) {}
 
     Audit run() {
         Shop::build(db_);
@@ -97,13 +102,14 @@ class Demo {
         while (elapsed() < options_.seconds) turn();
         shop_.wait_until_closed();
         screen_.tell(elapsed(), "the shop is closed; what is under way comes home");
+        deltas_ = shop_.close_revenue();
         const auto limit = elapsed() + 60;
         while (!all_home() && elapsed() < limit) turn();
         relays_.stop();
         shop_.close_books();
         screen_.finish(view());
         check();
-        Audit audit = audit_demo(db_, file_);
+        Audit audit = audit_demo(db_, files_);
         audit.tracks[0].latency = latency_between(shop_.commits(), relays_.filed, pause_);
         audit.tracks[1].latency = latency_between(shop_.commits(), relays_.received, pause_);
         return audit;
@@ -117,7 +123,7 @@ class Demo {
     bool all_home() const {
         const long committed = shop_.counts().committed;
         return relays_.filed_count >= committed && relays_.received_count >= committed &&
-               shop_.counts().handled >= committed;
+               shop_.counts().handled >= committed && relays_.delta_count >= deltas_;
     }
 
     void turn() {
@@ -172,7 +178,7 @@ class Demo {
 
     const DemoOptions& options_;
     std::string db_;
-    fs::path file_;
+    DemoFiles files_;
     const StopSignal& stop_;
     Shop shop_;
     Relays relays_;
@@ -182,6 +188,7 @@ class Demo {
     int restarts_ = 0;
     double started_again_ = 0;
     double measured_ = -1;
+    long deltas_ = 0;
     Latency latency_;
     Pause pause_;
     std::string trouble_;
@@ -202,11 +209,12 @@ int demo(DemoOptions options) {
             private_server.stop();
         }
     };
-    const fs::path file = server.folder() / "shop.jsonl";
+    const DemoFiles files{server.folder() / "shop.jsonl", server.folder() / "revenue.jsonl"};
     bool passed = false;
     try {
-        fs::remove(file);
-        Demo run(options, server.url(app_database, app_role), file, stop);
+        fs::remove(files.events);
+        fs::remove(files.revenue);
+        Demo run(options, server.url(app_database, app_role), files, stop);
         const Audit audit = run.run();
         passed = audit.passed();
         const auto bold = [&run](const char* code, const char* text) {
@@ -220,8 +228,8 @@ int demo(DemoOptions options) {
         throw;
     }
     if (options.keep)
-        fmt::print("\n  server   {}\n  file     {}\n  stop it  baton down --data-dir {}\n", app_url(server),
-                   file.string(), server.folder().string());
+        fmt::print("\n  server   {}\n  files    {}, {}\n  stop it  baton down --data-dir {}\n",
+                   app_url(server), files.events.string(), files.revenue.string(), server.folder().string());
     std::fflush(stdout);
     tidy_up();
     return passed ? done : failed;

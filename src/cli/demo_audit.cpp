@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <unordered_map>
 
 #include "audit/judge.hpp"
@@ -89,20 +91,44 @@ bool books_balance(Connection& db) {
            "t";
 }
 
+// Keep a copy of the revenue from its deltas, as any consumer would.
+Deltas audit_revenue(Connection& db, const std::filesystem::path& file) {
+    Deltas deltas;
+    std::set<std::string> seen;
+    std::map<std::string, long> copy;  // rows, and how often each is there
+    std::ifstream lines(file);
+    for (std::string line; std::getline(lines, line);) {
+        const auto event = nlohmann::json::parse(line);
+        if (!seen.insert(event.at("id")).second) continue;
+        ++deltas.arrived;
+        for (const auto& row : event.at("payload").at("deleted")) --copy[row.dump()];
+        for (const auto& row : event.at("payload").at("inserted")) ++copy[row.dump()];
+    }
+    std::erase_if(copy, [](const auto& row) { return row.second == 0; });
+    std::map<std::string, long> wanted;
+    const auto rows = db.query("select to_jsonb(r) from shop.revenue r");
+    for (int row = 0; row < rows.rows(); ++row) ++wanted[nlohmann::json::parse(rows.text(row, 0)).dump()];
+    deltas.add_up =
+        copy == wanted &&
+        db.value("select missing + surplus from baton.verify_stream_table('shop.revenue')") == "0";
+    return deltas;
+}
+
 }  // namespace
 
 bool Audit::passed() const {
-    return committed > 0 && books_balance &&
+    return committed > 0 && books_balance && revenue.arrived > 0 && revenue.add_up &&
            std::all_of(tracks.begin(), tracks.end(), [](const Track& track) { return track.clean(); });
 }
 
-Audit audit_demo(const std::string& url, const std::filesystem::path& file) {
+Audit audit_demo(const std::string& url, const DemoFiles& files) {
     Connection db(url, "baton demo audit");
     Audit audit;
     const auto log = read_log(db);
     audit.committed = static_cast<long>(log.events.size());
-    audit.tracks = {audit_file(file, log), audit_inbox(db)};
+    audit.tracks = {audit_file(files.events, log), audit_inbox(db)};
     audit.books_balance = books_balance(db);
+    audit.revenue = audit_revenue(db, files.revenue);
     return audit;
 }
 
@@ -140,8 +166,11 @@ std::string describe(const Audit& audit) {
         [](const Track& track) { return fmt::format("{:.1f} ms", track.latency.p50); });
     row("                   p99",
         [](const Track& track) { return fmt::format("{:.1f} ms", track.latency.p99); });
-    return text + fmt::format("\n  {:<24}{:>24}\n", "books of the handler",
-                              audit.books_balance ? "each event once" : "do not balance");
+    text += fmt::format("\n  {:<24}{:>24}", "books of the handler",
+                        audit.books_balance ? "each event once" : "do not balance");
+    const std::string deltas = grouped(audit.revenue.arrived) + " deltas, ";
+    return text + fmt::format("\n  {:<24}{:>24}\n", "revenue per product",
+                              deltas + (audit.revenue.add_up ? "equal" : "not equal"));
 }
 
 }  // namespace baton::cli

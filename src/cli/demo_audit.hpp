@@ -1,6 +1,6 @@
 #pragma once
 // The demo's audit. It compares what was committed, as the log says, with what arrived in the file, in the
-// inbox and in the books.
+// inbox and in the books; and the revenue per product with what its deltas add up to.
 
 #include <filesystem>
 #include <string>
@@ -28,16 +28,29 @@ struct Track {
     bool clean() const { return lost == 0 && phantom == 0 && duplicated == 0 && out_of_order == 0; }
 };
 
+// The stream table's deltas, as a consumer of the file adds them up.
+struct Deltas {
+    long arrived = 0;
+    bool add_up = false;  // to the stream table, which holds what its query gives
+};
+
 struct Audit {
     long committed = 0;
     std::vector<Track> tracks;
     bool books_balance = false;
+    Deltas revenue;
 
     bool passed() const;
 };
 
-// Compare. Each line of `file` is one event as JSON.
-Audit audit_demo(const std::string& db, const std::filesystem::path& file);
+// Each line is one event as JSON.
+struct DemoFiles {
+    std::filesystem::path events;
+    std::filesystem::path revenue;
+};
+
+// Compare.
+Audit audit_demo(const std::string& db, const DemoFiles& files);
 // A stretch of time in which the relay was stopped on purpose.
 struct Pause {
     DemoClock::time_point from = DemoClock::time_point::max();

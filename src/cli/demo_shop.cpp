@@ -16,6 +16,7 @@ create schema shop;
 comment on schema shop is 'baton demo';
 create table shop.orders (
     order_id bigint generated always as identity primary key,
+    product  text not null default (array['tea', 'coffee', 'cocoa', 'juice', 'water'])[1 + floor(random() * 5)::int],
     status   text not null default 'open',
     total    numeric not null,
     n        int not null default 1);  -- events so far
@@ -76,6 +77,13 @@ select coalesce(jsonb_agg(jsonb_build_object('position', position, 'order_id', a
        as c (event_id, event_type, source, aggregate_id, payload, headers, trace_id, received_at, sequence_num, attempt, lease_token,
              leased_until, position))";
 
+// What the data implies, without a line that publishes it: each refresh writes its delta to the outbox.
+constexpr const char* revenue = R"(
+select baton.create_stream_table('shop.revenue',
+    'select product, sum(total) as revenue, count(*) as orders from shop.orders group by product', '1s');
+select baton.enable_outbox('shop.revenue');
+)";
+
 std::string amount(std::mt19937& random) {
     return std::to_string(1 + random() % 200) + "." + std::to_string(10 + random() % 90);
 }
@@ -90,6 +98,7 @@ void Shop::build(const std::string& url) {
                     "run the demo in another --data-dir");
     db.exec("set client_min_messages = warning");
     if (db.value("select count(*) from pg_namespace where nspname = 'shop'") != "0") {
+        db.exec("select baton.drop_stream_table('shop.revenue', true, true)");
         db.exec("select baton.drop_outbox('shop.events', true, true)");
         db.exec("select baton.drop_inbox('shop.accounting', true, true)");
         db.exec("drop schema shop cascade");
@@ -97,6 +106,7 @@ void Shop::build(const std::string& url) {
     db.exec(schema);
     db.exec("select baton.create_outbox('shop.events')");
     db.exec("select baton.create_inbox('accounting', 'shop')");
+    db.exec(revenue);
 }
 
 Shop::~Shop() {
@@ -107,6 +117,7 @@ void Shop::abandon() {
     abandoned_ = true;
     wait_until_closed();
     if (handler_.joinable()) handler_.join();
+    if (follower_.joinable()) follower_.join();
 }
 
 std::string Shop::failure() const {
@@ -134,6 +145,7 @@ void Shop::open(int writers, std::chrono::milliseconds duration) {
         writers_.push_back(run([this, i, end] { write(static_cast<unsigned>(i), end); }));
     writers_.push_back(run([this, now, duration] { hold_one_open(now + duration / 6, now + duration / 2); }));
     handler_ = run([this] { keep_books(); });
+    follower_ = run([this] { follow_revenue(); });
 }
 
 void Shop::wait_until_closed() {
@@ -144,6 +156,12 @@ void Shop::wait_until_closed() {
 void Shop::close_books() {
     closing_books_ = true;
     if (handler_.joinable()) handler_.join();
+}
+
+long Shop::close_revenue() {
+    closing_revenue_ = true;
+    if (follower_.joinable()) follower_.join();
+    return Connection(db_).query("select count(*) from shop.outbox_revenue").number<long>(0, 0);
 }
 
 bool Shop::nap(std::chrono::milliseconds time) const {
@@ -211,6 +229,17 @@ void Shop::keep_books() {
         if (handle_batch(db, round % 25 == 0)) continue;
         if (closing_books_) return;
         nap(5ms);
+    }
+}
+
+// Refresh as the scheduler does. A server without its worker has nobody else who would.
+void Shop::follow_revenue() {
+    Connection db(db_, "baton demo refresh");
+    while (!abandoned_) {
+        const bool last = closing_revenue_;
+        db.query("select * from baton.refresh_stream_table('shop.revenue')");
+        if (last) return;
+        for (int i = 0; i < 20 && !closing_revenue_; ++i) nap(25ms);
     }
 }
 

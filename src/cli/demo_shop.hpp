@@ -1,6 +1,7 @@
 #pragma once
-// The demo's shop: writers that place and change orders, one transaction that is held open, and a handler
-// that keeps the books from the inbox. The shop counts everything that it does.
+// The demo's shop: writers that place and change orders, one transaction that is held open, a handler that
+// keeps the books from the inbox, and a stream table with the revenue per product. The shop counts everything
+// that it does.
 
 #include <atomic>
 #include <chrono>
@@ -45,7 +46,8 @@ struct ShopCounts {
 
 class Shop {
   public:
-    // Make the tables, the outbox shop.events and the inbox shop.accounting. Drops what an earlier demo left.
+    // Make the tables, the outbox shop.events, the inbox shop.accounting and the stream table shop.revenue.
+    // Drops what an earlier demo left.
     static void build(const std::string& db);
 
     explicit Shop(std::string db) : db_(std::move(db)) {}
@@ -56,6 +58,8 @@ class Shop {
     void wait_until_closed();
     // Let the handler end once its inbox is empty.
     void close_books();
+    // Let the revenue follow all that was written. Returns how many deltas there were.
+    long close_revenue();
     // Stop everything as soon as possible.
     void abandon();
 
@@ -68,6 +72,7 @@ class Shop {
     void write(unsigned seed, DemoClock::time_point until);
     void hold_one_open(DemoClock::time_point from, DemoClock::time_point until);
     void keep_books();
+    void follow_revenue();
     bool handle_batch(postgres::Connection& db, bool roll_back);
     bool nap(std::chrono::milliseconds time) const;  // false when it is time to stop
     template <class Work>
@@ -78,8 +83,10 @@ class Shop {
     Moments commits_;
     std::vector<std::thread> writers_;
     std::thread handler_;
+    std::thread follower_;
     std::atomic<bool> abandoned_{false};
     std::atomic<bool> closing_books_{false};
+    std::atomic<bool> closing_revenue_{false};
     mutable std::mutex mutex_;
     std::string failure_;
 };

@@ -31,6 +31,8 @@ TEST(Demo, carries_every_event_once_and_in_order_and_cleans_up) {
         EXPECT_EQ(row(ran.output, name), (std::pair<std::string, std::string>{"0", "0"})) << name;
     EXPECT_NE(ran.output.find("commit to delivery p50"), std::string::npos);
     EXPECT_NE(ran.output.find("each event once"), std::string::npos);
+    EXPECT_TRUE(std::regex_search(ran.output, std::regex("revenue per product +[1-9][0-9]* deltas, equal\n")))
+        << ran.output;
     EXPECT_NE(ran.output.find("held open"), std::string::npos);
     EXPECT_NE(ran.output.find("passed: "), std::string::npos);
     EXPECT_NE(run_baton({"status", "--data-dir", data.string()}).exit_code, 0)
