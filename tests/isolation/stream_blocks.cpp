@@ -25,16 +25,17 @@ void Blocks::Outputs::add(const std::string& value, Kind kind) {
 
 RandomQuery Blocks::query(int depth) {
     const int choice = dice_.below(100);
-    if (choice < 26) return selection(depth);
-    if (choice < 46) return aggregate(depth);
-    if (choice < 52) return grouping_sets(depth);
-    if (choice < 60) return distinct(depth);
-    if (choice < 64) return distinct_on(depth);
+    if (choice < 32) return selection(depth);
+    if (choice < 52) return aggregate(depth);
+    if (choice < 56) return grouping_sets(depth);
+    if (choice < 62) return distinct(depth);
+    if (choice < 66) return distinct_on(depth);
     if (choice < 74) return window(depth);
-    if (choice < 77) return window_over_groups(depth);
-    if (choice < 81) return limited(depth);
-    if (choice < 93) return set_operation(depth);
-    return depth > 0 ? with(depth) : selection(depth);
+    if (choice < 76) return window_over_groups(depth);
+    if (choice < 80) return limited(depth);
+    if (choice < 90) return set_operation(depth);
+    if (depth == 0) return selection(depth);
+    return choice < 96 ? with(depth) : recursive(depth);
 }
 
 void Blocks::add_values(Outputs& outputs, const Scope& scope, int count) {
@@ -129,12 +130,17 @@ void Blocks::add_merging_aggregate(Outputs& outputs, const Scope& scope) {
 
 // What may be carried on without looking at the rows of a group again.
 void Blocks::add_counts_and_sums(Outputs& outputs, const Scope& scope) {
-    outputs.add("count(*)", Kind::big);
+    if (dice_.percent(50)) outputs.add("count(*)", Kind::big);
+    if (dice_.percent(40)) {
+        const Reference key = expressions_.key(scope);
+        if (key.kind != Kind::boolean) outputs.add(dice_.pick({"min(", "max("}) + key.text + ")", key.kind);
+    }
     const Reference column = dice_.pick(scope);
     if (dice_.percent(80)) outputs.add("count(" + column.text + ")", Kind::big);
     if (column.kind == Kind::integer) outputs.add("sum(" + column.text + ")", Kind::big);
     if (column.kind == Kind::big || column.kind == Kind::money)
         outputs.add("sum(" + column.text + ")", Kind::loose);
+    if (outputs.kinds().empty()) outputs.add("count(*)", Kind::big);
 }
 
 std::string Blocks::having(const Scope& scope) {
@@ -310,6 +316,25 @@ RandomQuery Blocks::set_operation(int depth) {
                                         : third + operation() + "(" + result.text + ")";
         // What the first query of all calls its columns counts, and all call them the same.
     }
+    return result;
+}
+
+// A few steps from row to row, once or as often as there are ways.
+RandomQuery Blocks::recursive(int depth) {
+    const RandomTable& table = dice_.pick(schema_.tables);
+    const RandomTable& steps = dice_.pick(schema_.tables);
+    RandomTable found{
+        "q" + std::to_string(++aliases_), {{"c1", Kind::integer}, {"c2", Kind::integer}}, false};
+    const bool once = dice_.percent(70);
+    const std::string ways = "select a.k, " + std::string(once ? "0" : "1") + " from " + table.name +
+                             " a where a.v > 1 " + (once ? "union" : "union all") + " select b.v, q.c2 + " +
+                             (once ? "0" : "1") + " from " + found.name + " q join " + steps.name +
+                             " b on b.k = q.c1" + (once ? "" : " where q.c2 < 2");
+    with_.push_back(found);
+    budget_ = std::max(budget_, 2);
+    RandomQuery result = query(depth - 1);
+    result.text = "with recursive " + found.name + "(c1, c2) as (" + ways + ") " + result.text;
+    with_.pop_back();
     return result;
 }
 

@@ -46,6 +46,7 @@ class Blocks {
     Item with_using(const Item& left, const Item& right, const std::string& type);
     void add_function(Item& to);
     void add_lateral(Item& to);
+    std::string time_condition(const Scope& scope);
     Core core(int depth);
     std::string subquery_condition(const Scope& outer, int depth);
     std::string comparison_with_subquery(const Scope& outer, const Item& inside, const std::string& where,
@@ -64,6 +65,7 @@ class Blocks {
     RandomQuery limited(int depth);
     RandomQuery set_operation(int depth);
     RandomQuery with(int depth);
+    RandomQuery recursive(int depth);
     void add_values(Outputs& outputs, const Scope& scope, int count);
     void add_counts_and_sums(Outputs& outputs, const Scope& scope);
     void add_aggregate(Outputs& outputs, const Scope& scope);

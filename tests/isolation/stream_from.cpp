@@ -67,7 +67,7 @@ Blocks::Item Blocks::with_using(const Item& left, const Item& right, const std::
 Blocks::Item Blocks::joined(int depth) {
     Item result = item(depth);
     const bool begins_with_table = result.is_table;
-    int count = dice_.below(100) < 55 ? 0 : dice_.between(1, 2);
+    int count = dice_.below(100) < 45 ? 0 : dice_.between(1, 2);
     for (int joins = 0; joins < count && budget_ > 0; ++joins) {
         Item right = dice_.percent(10) ? values() : item(depth);
         const std::string type =
@@ -105,16 +105,62 @@ void Blocks::add_function(Item& to) {
     to.scope.push_back({name + ".c1", Kind::integer});
 }
 
+// A subquery of each row: a value, the first rows, rows that differ, two queries, or no table at all.
 void Blocks::add_lateral(Item& to) {
-    Item inside = item(0);
     const std::string name = alias();
-    const std::string from =
-        " from " + inside.text + " where " + expressions_.equality(to.scope, inside.scope);
-    to.text += dice_.percent(50)
-                   ? ", lateral (select count(*) as c1" + from + ") " + name
-                   : " left join lateral (select max(" + expressions_.value(Kind::big, inside.scope) +
-                         ") as c1" + from + ") " + name + " on true";
-    to.scope.push_back({name + ".c1", Kind::big});
+    if (dice_.percent(15)) {
+        to.text += ", lateral (values (" + expressions_.value(Kind::integer, to.scope) + "), (" +
+                   expressions_.value(Kind::integer, to.scope) + ")) " + name + "(c1)";
+        to.scope.push_back({name + ".c1", Kind::integer});
+        return;
+    }
+    const Item inside = item(0);
+    Scope both = inside.scope;
+    both.insert(both.end(), to.scope.begin(), to.scope.end());
+    std::string from =
+        " from " + inside.text + " where " +
+        (dice_.percent(80) ? expressions_.equality(to.scope, inside.scope) : expressions_.condition(both, 0));
+    if (dice_.percent(20)) from += " and " + expressions_.condition(both, 0);
+    const std::string value = expressions_.value(Kind::integer, dice_.percent(70) ? inside.scope : both);
+    const std::string query = [&] {
+        switch (dice_.below(6)) {
+            case 0:
+                return "select count(*)::int as c1" + from;
+            case 1:
+                return "select max(" + value + ") as c1" + from;
+            case 2:
+                return "select " + value + " as c1" + from + " order by " +
+                       Expressions::total_order(inside.scope) + " limit " +
+                       std::to_string(dice_.between(1, 2));
+            case 3:
+                return "select distinct " + value + " as c1" + from;
+            case 4:
+                return "select " + value + " as c1" + from + " union all select " +
+                       expressions_.value(Kind::integer, to.scope);
+            default:
+                return "select " + value + " as c1" + from;
+        }
+    }();
+    to.scope.push_back({name + ".c1", Kind::integer});
+    to.text += dice_.percent(50) ? ", lateral (" + query + ") " + name
+                                 : " left join lateral (" + query + ") " + name + " on " +
+                                       (dice_.percent(50) ? "true" : expressions_.condition(to.scope, 0));
+}
+
+// A condition that holds for other rows every twentieth of a second.
+std::string Blocks::time_condition(const Scope& scope) {
+    const std::string phase = "(floor(extract(epoch from now()) * 20)::bigint % 5)";
+    const std::string number = expressions_.value(Kind::integer, scope, 0);
+    switch (dice_.below(4)) {
+        case 0:
+            return number + " > " + phase;
+        case 1:
+            return number + " = " + phase;
+        case 2:
+            return phase + " <= " + number;
+        default:
+            return "coalesce(" + number + " + " + phase + ", 2) % 3 = 1";
+    }
 }
 
 Blocks::Core Blocks::core(int depth) {
@@ -130,7 +176,8 @@ Blocks::Core Blocks::core(int depth) {
         from.scope.insert(from.scope.end(), more.scope.begin(), more.scope.end());
     }
     if (dice_.percent(8)) add_function(from);
-    if (budget_ > 0 && dice_.percent(4)) add_lateral(from);
+    if (budget_ > 0 && dice_.percent(9)) add_lateral(from);
+    if (dice_.percent(4)) add(time_condition(from.scope));
     if (dice_.percent(35)) add(expressions_.condition(from.scope));
     if (budget_ > 0 && dice_.percent(30)) add(subquery_condition(from.scope, depth));
     if (budget_ > 0 && dice_.percent(5))
@@ -148,7 +195,7 @@ std::string Blocks::subquery_condition(const Scope& outer, int depth) {
     const auto add = [&](const std::string& condition) {
         where += (where.empty() ? " where " : " and ") + ("(" + condition + ")");
     };
-    if (!grouped && dice_.percent(60)) add(expressions_.equality(outer, inside.scope));
+    if (dice_.percent(grouped ? 40 : 60)) add(expressions_.equality(outer, inside.scope));
     if (!grouped && dice_.percent(20)) add(expressions_.condition(both, 0));
     if (dice_.percent(40)) add(expressions_.condition(inside.scope));
     if (budget_ > 0 && depth > 0 && dice_.percent(12)) add(subquery_condition(inside.scope, depth - 1));
@@ -186,7 +233,7 @@ std::string Blocks::scalar_subquery(Kind& kind, const Scope& outer) {
     std::string where;
     if (dice_.percent(65)) where = " where " + expressions_.equality(outer, inside.scope);
     kind = Kind::integer;
-    switch (dice_.below(4)) {
+    switch (dice_.below(5)) {
         case 0:
             kind = Kind::big;
             return "(select count(*) from " + inside.text + where + ")";
@@ -197,6 +244,10 @@ std::string Blocks::scalar_subquery(Kind& kind, const Scope& outer) {
         case 2:
             return "(select max(" + expressions_.value(Kind::integer, inside.scope) + ") from " +
                    inside.text + where + ")";
+        case 3:
+            kind = Kind::array;
+            return "array(select " + expressions_.value(Kind::integer, inside.scope) + " from " +
+                   inside.text + where + " order by 1)";
         default:
             return "(select " + expressions_.value(Kind::integer, inside.scope, 0) + " from " + inside.text +
                    where + " order by " + Expressions::total_order(inside.scope) + " limit 1)";

@@ -134,11 +134,14 @@ void StreamTester::work_and_refresh(bool with_late_commit) {
     if (with_late_commit) open.commit();
 }
 
+// Refreshing and comparing are one transaction, so that the time is the same.
 void StreamTester::compare(const StreamTable& table) {
+    Transaction open(db_);
     refresh(db_, table);
     if (is_faulty(table)) return;
     const auto differences = db_.value("select tester.differences($1)", {table.name});
     if (!differences.empty()) fault(table, differences);
+    open.commit();
 }
 
 void StreamTester::run() {

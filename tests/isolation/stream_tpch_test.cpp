@@ -1,69 +1,16 @@
 // The 22 queries of TPC-H as stream tables: after rows came, changed and went, each holds what its query
 // gives, and none of them had to be computed in full.
 
-#include <gtest/gtest.h>
-
-#include <fstream>
-#include <sstream>
-
-#include "support/cluster.hpp"
+#include "isolation/stream_queries.hpp"
 
 using namespace baton;
 using namespace baton::test;
 
 namespace {
 
-std::string read(const std::string& name) {
-    std::ifstream file(std::string(BATON_SOURCE) + "/tests/isolation/tpch/" + name);
-    std::ostringstream text;
-    text << file.rdbuf();
-    return text.str();
-}
-
-// The statements of a file, without its comments.
-std::vector<std::string> statements(const std::string& text) {
-    std::vector<std::string> found(1);
-    std::istringstream lines(text);
-    for (std::string line; std::getline(lines, line);) {
-        if (line.starts_with("--")) continue;
-        const auto end = line.find(';');
-        found.back() += line.substr(0, end) + "\n";
-        if (end != std::string::npos) found.emplace_back();
-    }
-    found.pop_back();
-    return found;
-}
-
-class StreamTpch : public testing::Test {
+class StreamTpch : public StreamQueries {
   protected:
-    void SetUp() override {
-        db_.exec(read("schema.sql"));
-        db_.exec(read("rows.sql"));
-        queries_ = statements(read("queries.sql"));
-        ASSERT_EQ(queries_.size(), 22U);
-    }
-
-    void create_all(const std::string& mode) {
-        for (std::size_t i = 0; i < queries_.size(); ++i)
-            db_.query("select baton.create_stream_table($1, $2, null, $3)", {name(i), queries_[i], mode});
-    }
-
-    void refresh_and_compare(const std::string& expected_mode) {
-        for (std::size_t i = 0; i < queries_.size(); ++i) {
-            EXPECT_EQ(db_.value("select mode from baton.refresh_stream_table($1)", {name(i)}), expected_mode)
-                << queries_[i];
-            EXPECT_EQ(db_.value("select format('%s missing, %s surplus', missing, surplus) from "
-                                "baton.verify_stream_table($1)",
-                                {name(i)}),
-                      "0 missing, 0 surplus")
-                << queries_[i];
-        }
-    }
-
-    static std::string name(std::size_t i) { return "q" + std::to_string(i + 1); }
-
-    Connection db_{shared_cluster(Form::extension).quiet_database()};
-    std::vector<std::string> queries_;
+    StreamTpch() : StreamQueries("tpch") {}
 };
 
 }  // namespace
@@ -94,4 +41,10 @@ TEST_F(StreamTpch, an_emptied_table_empties_what_is_made_of_it) {
     refresh_and_compare("DIFFERENTIAL");
     db_.exec("select new_orders(20000, 20099)");
     refresh_and_compare("DIFFERENTIAL");
+}
+
+TEST_F(StreamTpch, every_query_is_refreshed_in_full) {
+    create_all("FULL");
+    db_.exec("select new_orders(3000, 3049); delete from lineitem where l_orderkey % 97 = 0");
+    refresh_and_compare("FULL");
 }
