@@ -316,6 +316,12 @@ RandomQuery Blocks::set_operation(int depth) {
                                         : third + operation() + "(" + result.text + ")";
         // What the first query of all calls its columns counts, and all call them the same.
     }
+    if (merges && dice_.percent(12)) {
+        std::string order;
+        for (std::size_t i = 1; i <= result.kinds.size(); ++i)
+            order += (i > 1 ? ", " : "") + std::to_string(i);
+        result.text += " order by " + order + " limit " + std::to_string(dice_.between(1, 4));
+    }
     return result;
 }
 

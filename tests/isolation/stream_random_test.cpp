@@ -76,8 +76,8 @@ TEST(StreamRandom, stream_tables_and_their_outboxes_hold_what_their_queries_give
         StreamTester tester(shared_cluster(Form::extension).quiet_database(), plan);
         tester.run();
         std::cout << "seed " << seed << ": " << tester.differential() << " differential, " << tester.full()
-                  << " full, " << tester.rejected() << " passed over, " << tester.refreshes() << " refreshes"
-                  << std::endl;
+                  << " full, " << tester.rejected() << " passed over, " << tester.refreshes()
+                  << " refreshes, " << tester.slow() << " given up" << std::endl;
         if (!tester.faults().empty()) ADD_FAILURE() << tester.report();
     }
 }

@@ -45,6 +45,7 @@ class StreamTester {
     int full() const { return full_; }
     int rejected() const { return rejected_; }  // queries that were none, or gave too much
     int refreshes() const { return refreshes_; }
+    int slow() const { return slow_; }  // stream tables that were given up
     // How many stream tables had a mutation, and how many of them it made wrong.
     std::map<std::string, std::pair<int, int>> mutants() const;
 
@@ -64,6 +65,7 @@ class StreamTester {
     void refresh(Connection& db, const StreamTable& table);
     void compare(const StreamTable& table);
     void fault(const StreamTable& table, const std::string& what, bool is_error = false);
+    void give_up(const StreamTable& table);
     bool is_faulty(const StreamTable& table);
 
     std::string url_;
@@ -76,7 +78,7 @@ class StreamTester {
     std::vector<Fault> faults_;
     std::set<int> faulty_;
     std::atomic<int> refreshes_{0};
-    int differential_ = 0, full_ = 0, rejected_ = 0;
+    int differential_ = 0, full_ = 0, rejected_ = 0, slow_ = 0;
 };
 
 }  // namespace baton::test

@@ -18,7 +18,8 @@ insert into shop.queries (query) values
     ('select shop, count(*) filter (where paid) as n, sum(units) filter (where kind < ''c'') as s, max(price) filter (where not paid) as m from shop.sales group by shop'),
     ('select shop, count(units) filter (where paid) as n, sum(units) filter (where paid) as s, avg(units) filter (where paid) as a from shop.sales group by shop'),
     ('select t.town, max(s.units) as most, min(s.id) as first, sum(s.price) as s from shop.towns t left join shop.sales s on s.shop = t.shop group by t.town');
-select lives_ok(format('select baton.create_stream_table(%L, %L, null)', 's' || q.number, q.query), q.query) from shop.queries q order by q.number;
+select lives_ok(format('select baton.create_stream_table(%L, %L, null, %L)', 's' || q.number, q.query, case i.form when 'extension' then 'DIFFERENTIAL' else 'AUTO' end), q.query)
+  from shop.queries q, baton.installation i order by q.number;
 
 -- Refresh all stream tables, and say which of them was computed in full or is wrong.
 create function shop.refreshed() returns setof text language plpgsql as $$

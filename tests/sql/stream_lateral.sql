@@ -33,13 +33,18 @@ insert into shop.queries (query) values
     ('select p.id from shop.people p where exists (select 1 from shop.visits v where v.person = p.id group by v.page having count(*) > 1)'),
     ('select p.id from shop.people p where p.id % 7 in (select v.page from shop.visits v where v.person = p.id order by v.at limit 2)'),
     ('select p.id from shop.people p where p.id > all (select v.at - 40 from shop.visits v join shop.pages g on g.id = v.page and g.weight = p.id % 3 where v.person = p.id)'),
+    ('select distinct p.team, (select count(*) from shop.visits v where v.person = p.boss) as n from shop.people p'),
+    ('select p.id, (select max(v.at) from shop.visits v where v.person = p.id) as last from shop.people p order by p.id desc limit 5'),
+    -- LIMIT over set operations
+    ('with w as (select page from shop.visits where at % 2 = 0) select q.page from (select page from w union all select id from shop.pages order by 1 desc limit 7) q'),
     -- recursion
     ('with recursive below as (select id, 0 as depth from shop.people where boss is null union all select p.id, b.depth + 1 from below b join shop.people p on p.boss = b.id) select id, depth from below'),
     ('with recursive reach (page) as (select page from shop.visits where at > 55 union select g.parent from reach r, shop.pages g where g.id = r.page and g.parent is not null)
       select r.page, count(v.at) as n from reach r left join shop.visits v on v.page = r.page group by r.page'),
     ('select p.id from shop.people p where p.id in (with recursive up (id) as (select boss from shop.people where team = ''b'' union select q.boss from up join shop.people q on q.id = up.id) select id from up)');
 
-select lives_ok(format('select baton.create_stream_table(%L, %L, null)', 's' || q.number, q.query), q.query) from shop.queries q order by q.number;
+select lives_ok(format('select baton.create_stream_table(%L, %L, null, %L)', 's' || q.number, q.query, case i.form when 'extension' then 'DIFFERENTIAL' else 'AUTO' end), q.query)
+  from shop.queries q, baton.installation i order by q.number;
 select is(s.effective_mode || coalesce(': ' || s.reason, ''), case i.form when 'extension' then 'DIFFERENTIAL' else 'FULL: ' || s.reason end, 'the mode of ' || s.query)
   from baton.stream_tables s, baton.installation i;
 

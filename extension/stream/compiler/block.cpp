@@ -115,8 +115,9 @@ const Operator& input_with_values(Compiler& compiler, Query* query, const Operat
         with_subquery_values(compiler, op, reinterpret_cast<Node*>(query->targetList)));
     query->havingQual = with_subquery_values(compiler, op, query->havingQual);
     if (op->columns.size() == columns || is_projection(*query)) return *op;
+    if (!query->hasAggs && query->groupClause == NIL && query->groupingSets == NIL) return *op;
     if (query->groupClause == NIL || query->groupingSets != NIL)
-        throw NotDifferential("a subquery as a value beside aggregates or DISTINCT without GROUP BY");
+        throw NotDifferential("a subquery as a value beside aggregates without GROUP BY");
     for (std::size_t i = columns; i < op->columns.size(); ++i) {
         const Column& column = op->columns[i];
         group_by(query, reinterpret_cast<Expr*>(pg::call([&] {
@@ -124,6 +125,48 @@ const Operator& input_with_values(Compiler& compiler, Query* query, const Operat
                  })));
     }
     return *op;
+}
+
+// A set operation with LIMIT becomes a plain block over the set operation.
+Query* limited_selection(Query* query) {
+    return pg::call([&] {
+        auto* const inside = static_cast<Query*>(copyObjectImpl(query));
+        auto* const outside = makeNode(Query);
+        outside->commandType = CMD_SELECT;
+        outside->sortClause = query->sortClause;
+        outside->limitOffset = query->limitOffset;
+        outside->limitCount = query->limitCount;
+        outside->limitOption = query->limitOption;
+        inside->sortClause = NIL;
+        inside->limitOffset = nullptr;
+        inside->limitCount = nullptr;
+        inside->limitOption = LIMIT_OPTION_COUNT;
+        IncrementVarSublevelsUp(reinterpret_cast<Node*>(inside), 1, 1);  // one more block is around it
+        List* names = NIL;
+        ListCell* cell = nullptr;
+        foreach (cell, inside->targetList) {
+            auto* const target = lfirst_node(TargetEntry, cell);
+            auto* const value = reinterpret_cast<Node*>(target->expr);
+            TargetEntry* const output =
+                makeTargetEntry(reinterpret_cast<Expr*>(makeVar(1, target->resno, exprType(value),
+                                                                exprTypmod(value), exprCollation(value), 0)),
+                                target->resno, target->resname, false);
+            output->ressortgroupref = target->ressortgroupref;
+            target->ressortgroupref = 0;
+            outside->targetList = lappend(outside->targetList, output);
+            names = lappend(names, makeString(target->resname));
+        }
+        auto* const entry = makeNode(RangeTblEntry);
+        entry->rtekind = RTE_SUBQUERY;
+        entry->subquery = inside;
+        entry->eref = makeAlias("rows", names);
+        entry->inFromCl = true;
+        outside->rtable = list_make1(entry);
+        auto* const reference = makeNode(RangeTblRef);
+        reference->rtindex = 1;
+        outside->jointree = makeFromExpr(list_make1(reference), nullptr);
+        return outside;
+    });
 }
 
 }  // namespace
@@ -134,12 +177,12 @@ void make_plain(Query* query) {
 }
 
 const Operator& Compiler::block(Query* given, const Target* target) {
-    Query* const query = pg::copy_tree(given);
+    Query* query = pg::copy_tree(given);
+    if (query->setOperations != nullptr && (query->limitCount != nullptr || query->limitOffset != nullptr))
+        query = limited_selection(query);
     levels_.push_back(query);
     const Operator* op = nullptr;
     if (query->setOperations != nullptr) {
-        if (query->limitCount != nullptr || query->limitOffset != nullptr)
-            throw NotDifferential("LIMIT over a set operation");
         op = &set_operation(*this, query, target);
     } else {
         make_plain(query);
