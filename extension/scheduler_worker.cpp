@@ -3,6 +3,7 @@
 #include <array>
 #include <optional>
 
+#include "doorbell.hpp"
 #include "pg/role.hpp"
 #include "pg/spi.hpp"
 #include "pg/worker.hpp"
@@ -83,17 +84,18 @@ Progress run_one_job() {
     return progress;
 }
 
-// Run one job and tell the server's statistics about it. On an error: log it, and leave the transaction
-// rolled back.
-std::optional<Progress> try_one_job() {
+// Do something and tell the server's statistics about it. On an error: log it, leave the transaction rolled
+// back, and return false.
+template <class Work>
+bool run_logged(const char* activity, const Work& work) {
     try {
-        pg::call([] { pgstat_report_activity(STATE_RUNNING, "baton: running jobs"); });
-        const Progress progress = run_one_job();
+        pg::call([&] { pgstat_report_activity(STATE_RUNNING, activity); });
+        work();
         pg::call([] {
             pgstat_report_stat(true);
             pgstat_report_activity(STATE_IDLE, nullptr);
         });
-        return progress;
+        return true;
     } catch (const SqlError& error) {
         const char* const what = error.what();  // plain pointers: the body below may be left by longjmp
         const char* const sqlstate = error.sqlstate().c_str();
@@ -102,7 +104,46 @@ std::optional<Progress> try_one_job() {
             ereport(LOG, (errmsg("baton worker could not run its jobs: %s", what),
                           errdetail("SQLSTATE %s", sqlstate)));
         });
-        return std::nullopt;
+        return false;
+    }
+}
+
+// Run one job; nothing when that failed.
+std::optional<Progress> try_one_job() {
+    std::optional<Progress> progress;
+    run_logged("baton: running jobs", [&] { progress = run_one_job(); });
+    return progress;
+}
+
+// What to do after a look at live stream tables.
+struct Live {
+    long pause_ms;
+    bool deaf;  // changes of sources need not wake the worker
+};
+
+// Refresh live stream tables that are due. Nothing when there are none, or when that failed.
+std::optional<Live> try_refresh_live() {
+    std::optional<Live> live;
+    run_logged("baton: refreshing live stream tables", [&] {
+        as_owner([&](pg::Spi& spi) {
+            spi.execute("select pause, deaf from baton_internal.refresh_live()");
+            const auto pause = spi.datum(0, 1);
+            const auto deaf = spi.datum(0, 2);
+            if (pause && deaf) live = Live{DatumGetInt32(*pause), DatumGetBool(*deaf)};
+        });
+    });
+    return live;
+}
+
+// Sleep until a moment. Meanwhile, live stream tables follow their sources.
+void follow_sources(TimestampTz until) {
+    for (;;) {
+        const std::uint64_t rings = doorbell::value(doorbell::all_sources);
+        const auto live = try_refresh_live();
+        const long left = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), until);
+        if (!live || left <= 0) return pg::worker_nap(left);
+        if (!live->deaf) doorbell::sleep(doorbell::all_sources, rings, std::min(live->pause_ms, left));
+        pg::worker_nap(live->deaf ? std::min(live->pause_ms, left) : 0);
     }
 }
 
@@ -150,7 +191,7 @@ void serve(Oid database) {
         const TimestampTz due =
             std::min(progress->next_due.value_or(now + longest_absence_us), now + longest_absence_us);
         if (board::others_wait() && due > now && now - arrival > shortest_stay_us) leave_until(due);
-        pg::worker_nap(pause_until(progress->next_due));
+        follow_sources(GetCurrentTimestamp() + pause_until(progress->next_due) * 1000);
     }
 }
 

@@ -36,6 +36,8 @@ insert into baton.setting_defaults (name, value, kind, description, stored_only)
     ('consumer_stale_offset_threshold_days', '7', 'integer', 'a reaped consumer without a commit for this long is forgotten', true),
     ('consumer_cleanup_enabled', 'on', 'boolean', 'reap dead consumers', true),
     ('stream_max_failures', '10', 'integer', 'a stream table whose refresh fails so often in a row is left alone, 0 goes on trying', true),
+    ('stream_fuse_rows', '10000000', 'integer', 'a refresh by schedule that would change more rows stops the stream table instead, 0 lets all pass', true),
+    ('stream_live_interval_ms', '50', 'integer', 'shortest time between two refreshes of a stream table with schedule ''live''', true),
     ('stream_history_hours', '168', 'integer', 'how long stream_table_history() reaches back', true),
     ('inbox_processed_retention_hours', '72', 'integer', 'how long processed messages are kept', true),
     ('inbox_dlq_retention_hours', '0', 'integer', 'how long dead messages are kept, 0 keeps them', true),

@@ -14,7 +14,7 @@ language plpgsql
 as $$
 declare
     target constant regclass := baton_internal.resolve_stream(name);
-    changes constant jsonb := jsonb_strip_nulls(jsonb_build_object('schedule', schedule, 'refresh_mode', upper(refresh_mode), 'paused', paused));
+    changes constant jsonb := jsonb_strip_nulls(jsonb_build_object('schedule', case when lower(btrim(schedule)) = 'live' then 'live' else schedule end, 'refresh_mode', upper(refresh_mode), 'paused', paused));
 begin
     perform baton_internal.check_stream_change(target, changes, reset);
     if query is not null then

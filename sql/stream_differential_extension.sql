@@ -255,7 +255,7 @@ begin
         stream.source_state := null;  -- so the refresh is full
         held := false;  -- what is captured from now on is what a state of now does not have
     end if;
-    if not held then
+    if not held or not baton_internal.holds_state() then
         perform baton_internal.hold_state(baton_internal.tables_of_stream(stream.stream_id));
     end if;
     step := baton_internal.current_step();

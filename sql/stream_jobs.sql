@@ -1,12 +1,24 @@
 -- What refreshes stream tables by their schedules: a job that takes one stream table per step, those that others read first. A failure of one does not
 -- keep the others waiting. The job rests until one is due.
 
+-- Whether a stream table that is due rests: this session knows that nothing has happened to its sources. A cron expression names moments, not distances: it
+-- is kept to the minute.
+create function baton_internal.rests(stream baton.stream_tables)
+returns boolean
+language sql volatile
+as $$ select stream.source_state is not null and stream.schedule !~ '^\s*\S+(\s+\S+){4}\s*$' and baton_internal.is_quiet(stream.stream_id) $$;
+comment on function baton_internal.rests(baton.stream_tables) is 'whether a stream table waits for a change of its sources';
+
+-- What rests is looked at again every second.
 create view baton_internal.stream_work as
-    select s.next_due as due from baton.stream_tables s where s.schedule is not null and not s.paused and s.stopped_at is null;
+    select case when baton_internal.rests(s) then greatest(s.next_due, baton_internal.clock() + interval '1 second') else s.next_due end as due,
+           s.stream_id, s.level, s.schedule
+      from baton.stream_tables s where s.schedule is not null and not s.paused and s.stopped_at is null;
 comment on view baton_internal.stream_work is 'when stream tables are due';
 
--- Refresh a stream table and note a failure: the next attempts come by back-off, and after too many the stream table is left alone.
-create function baton_internal.attempt_refresh(stream baton.stream_tables)
+-- Refresh a stream table and note a failure: the next attempts come by back-off, and after too many the stream table is left alone. So it is at once when a
+-- refresh would change an absurd number of rows; the first one may.
+create function baton_internal.attempt_refresh(stream baton.stream_tables, held boolean)
 returns void
 language plpgsql
 set lock_timeout = '5s'
@@ -14,15 +26,27 @@ as $$
 declare
     begun constant timestamptz := clock_timestamp();
     problem text;
+    done record;
     most constant int := baton.setting('stream_max_failures')::int;
+    most_rows constant bigint := baton.setting('stream_fuse_rows')::bigint;
+    absurd boolean := false;
 begin
-    perform baton_internal.refresh_stream(stream.relation);
+    done := baton_internal.refresh_stream(stream.relation, held => held);
+    absurd := most_rows > 0 and stream.frontier is not null and done.inserted + done.deleted > most_rows;
+    if absurd then
+        raise exception 'the refresh would have changed % rows, more than stream_fuse_rows (%)', done.inserted + done.deleted, most_rows
+            using errcode = 'program_limit_exceeded', hint = 'if that is right, call baton.refresh_stream_table(), which has no limit';
+    end if;
+    if done.inserted = 0 and done.deleted = 0 then  -- a refresh with nothing to do notes nothing
+        update baton.stream_tables s set next_due = baton_internal.next_refresh(s.schedule, baton_internal.clock(), s.effective_mode <> 'FULL')
+         where s.stream_id = stream.stream_id and s.next_due <= baton_internal.clock() and not baton_internal.rests(s);
+    end if;
 exception when others or query_canceled or assert_failure then
     problem := sqlstate || ': ' || sqlerrm;
     stream.failed_in_a_row := stream.failed_in_a_row + 1;
     update baton.stream_tables s
        set failed_in_a_row = stream.failed_in_a_row, last_error = problem,
-           stopped_at = case when most > 0 and stream.failed_in_a_row >= most then clock_timestamp() end,
+           stopped_at = case when absurd or most > 0 and stream.failed_in_a_row >= most then clock_timestamp() end,
            next_due = greatest(baton_internal.next_refresh(s.schedule, baton_internal.clock()),
                                baton_internal.clock() + least(interval '1 second' * 2 ^ least(stream.failed_in_a_row, 20), interval '10 minutes'))
      where s.stream_id = stream.stream_id;
@@ -31,12 +55,69 @@ exception when others or query_canceled or assert_failure then
     if stream.failed_in_a_row = 1 then
         perform baton_internal.alert('stream_table_failed', stream.relation::text, jsonb_build_object('error', left(problem, 1000)));
     end if;
-    if stream.failed_in_a_row = most then
-        perform baton_internal.alert('stream_table_stopped', stream.relation::text, jsonb_build_object('error', left(problem, 1000), 'failures', most));
+    if absurd or stream.failed_in_a_row = most then
+        perform baton_internal.alert('stream_table_stopped', stream.relation::text, jsonb_build_object('error', left(problem, 1000), 'failures', stream.failed_in_a_row));
     end if;
 end
 $$;
-comment on function baton_internal.attempt_refresh(baton.stream_tables) is 'refreshes a stream table; a failure is noted, not raised';
+comment on function baton_internal.attempt_refresh(baton.stream_tables, boolean) is 'refreshes a stream table; a failure is noted, not raised';
+
+-- The stream tables that are refreshed together with one: those of the same schedule that read the same tables or each other, and so on. Whoever reads two of them
+-- in one snapshot sees both of one state.
+create function baton_internal.stream_family(id int)
+returns int[]
+language plpgsql stable
+as $$
+begin
+    return array(
+        with recursive peers as (
+            select s.stream_id, s.relation from baton.stream_tables s
+             where s.schedule = (select m.schedule from baton.stream_tables m where m.stream_id = id) and not s.paused and s.stopped_at is null),
+        ties (one, other) as materialized (
+            select a.stream_id, b.stream_id from peers a join baton_internal.stream_sources x on x.stream_id = a.stream_id
+              join baton_internal.stream_sources y on y.source = x.source join peers b on b.stream_id = y.stream_id
+            union
+            select a.stream_id, b.stream_id from peers a join baton_internal.stream_sources x on x.stream_id = a.stream_id join peers b on b.relation = x.source
+            union
+            select b.stream_id, a.stream_id from peers a join baton_internal.stream_sources x on x.stream_id = a.stream_id join peers b on b.relation = x.source),
+        family (member) as (
+            select id
+            union
+            select t.other from family f join ties t on t.one = f.member)
+        select f.member from family f order by f.member);
+end
+$$;
+comment on function baton_internal.stream_family(int) is 'stream tables that are brought to one state with a stream table';
+
+-- Refresh the family of a stream table, on one state. Members that somebody else is at work on are left out.
+create function baton_internal.refresh_family(id int)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp set lock_timeout = '5s'
+as $$
+declare
+    members int[];
+    member baton.stream_tables;
+    held boolean := true;
+begin
+    select array_agg(l.stream_id) into members
+      from (select s.stream_id from baton.stream_tables s where s.stream_id = any (baton_internal.stream_family(id)) order by s.stream_id for update skip locked) l;
+    begin
+        perform baton_internal.hold_state(array(select distinct t from unnest(members) m cross join lateral unnest(baton_internal.tables_of_stream(m)) t order by t));
+    exception when lock_not_available or deadlock_detected then
+        held := false;  -- somebody alters a table: each for itself, then
+    end;
+    for member in select s.* from baton.stream_tables s where s.stream_id = any (members) order by s.level, s.stream_id loop
+        if exists (select from pg_class c where c.oid = member.relation) then
+            perform baton_internal.attempt_refresh(member, held);
+        else
+            perform baton_internal.forget_stream(member), baton_internal.record_action('forget_stream_table', member.relation::text, jsonb_build_object('query', member.query));
+        end if;
+    end loop;
+    perform baton_internal.release_state();
+end
+$$;
+comment on function baton_internal.refresh_family(int) is 'refreshes stream tables that belong together';
 
 -- Let go of captured changes that nobody needs any more, and of whole captures; without the extension there are none.
 create function baton_internal.tidy_captures(release boolean)
@@ -52,31 +133,28 @@ end
 $$;
 comment on function baton_internal.tidy_captures(boolean) is 'deletes captured changes that every stream table has seen';
 
--- Refresh the first stream table that is due and that nobody else is at work on; null when there is none.
+-- Refresh the first stream table that is due and that nobody else is at work on, with its family; null when there is none.
 create function baton_internal.refresh_due_stream(state jsonb)
 returns jsonb
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    stream baton.stream_tables;
+    due int;
 begin
-    select s.* into stream from baton.stream_tables s
-     where s.schedule is not null and not s.paused and s.stopped_at is null and s.next_due <= baton_internal.clock()
+    select s.stream_id into due from baton.stream_tables s
+     where s.stream_id = any (array(select w.stream_id from baton_internal.stream_work w where w.due <= baton_internal.clock()))
      order by s.level, s.next_due limit 1
        for update skip locked;
     if not found then
         perform baton_internal.tidy_captures(false);
         return null;
-    elsif exists (select from pg_class c where c.oid = stream.relation) then
-        perform baton_internal.attempt_refresh(stream);
-    else
-        perform baton_internal.forget_stream(stream), baton_internal.record_action('forget_stream_table', stream.relation::text, jsonb_build_object('query', stream.query));
     end if;
+    perform baton_internal.refresh_family(due);
     return jsonb_build_object('refreshed', coalesce((state ->> 'refreshed')::int, 0) + 1);
 end
 $$;
-comment on function baton_internal.refresh_due_stream(jsonb) is 'job: refreshes stream tables that are due, one per step';
+comment on function baton_internal.refresh_due_stream(jsonb) is 'job: refreshes stream tables that are due, a family per step';
 
 -- Forget stream tables whose tables are gone and what was done long ago, and let go of delta rows that everybody has.
 create function baton_internal.maintain_streams()

@@ -2,3 +2,35 @@
 
 create trigger poke_scheduler after insert or update of schedule, paused on baton.stream_tables
     for each statement execute function baton_internal.poke_scheduler();
+
+-- For the worker: refresh what is live and due, a family at a time, without the ceremony of a job. What was not refreshed well by its schedule's job yet is left
+-- to the job, which knows when it took its process down. Says what the worker does then, null when nothing is live:
+--   pause   milliseconds to sleep
+--   deaf    whether it need not listen to sources meanwhile: the interval of one that has changed is not over
+create function baton_internal.refresh_live(out pause int, out deaf boolean)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    due int;
+    begins timestamptz;
+begin
+    if not exists (select from baton.stream_tables s where s.schedule = 'live' and not s.paused and s.stopped_at is null) then
+        return;
+    end if;
+    select s.stream_id into due from baton.stream_tables s
+     where s.schedule = 'live' and not s.paused and s.stopped_at is null and s.frontier is not null and s.failed_in_a_row = 0 and s.effective_mode <> 'FULL'
+       and s.next_due <= baton_internal.clock() and not baton_internal.rests(s)
+     order by s.level, s.next_due limit 1
+       for update skip locked;
+    if found then
+        perform baton_internal.refresh_family(due);
+        select 0, true into pause, deaf;
+        return;
+    end if;
+    select min(s.next_due) into begins from baton.stream_tables s where s.schedule = 'live' and not s.paused and s.stopped_at is null and not baton_internal.rests(s);
+    deaf := begins is not null;
+    pause := greatest(ceil(extract(epoch from least(begins - baton_internal.clock(), '1 second')) * 1000), 1);
+end
+$$;
+comment on function baton_internal.refresh_live() is 'refreshes live stream tables that are due, and says how long the worker may sleep';

@@ -19,7 +19,7 @@ begin
     perform baton_internal.check_new_stream(place.schema_name, place.table_name, schedule, refresh_mode);
     query_view := baton_internal.make_query_view(place.schema_name, query);
     execute format('create table %s as %s with no data', full_name, baton_internal.view_query(query_view));
-    perform baton_internal.take_stream(full_name::regclass, query_view, jsonb_build_object('query', query, 'schedule', schedule, 'refresh_mode', upper(refresh_mode),
+    perform baton_internal.take_stream(full_name::regclass, query_view, jsonb_build_object('query', query, 'schedule', case when lower(btrim(schedule)) = 'live' then 'live' else schedule end, 'refresh_mode', upper(refresh_mode),
         'parameters', baton_internal.session_parameters(), 'initialize', coalesce(initialize, true)));
     if initialize then
         perform baton_internal.refresh_stream(full_name::regclass);

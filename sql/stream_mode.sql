@@ -87,7 +87,7 @@ begin
     else
         stream := baton_internal.follow_renames(stream);
         perform baton_internal.check_stream_columns(stream);
-        if not held then
+        if not held or not baton_internal.holds_state() then
             perform baton_internal.hold_state(baton_internal.tables_of_stream(stream.stream_id));
         end if;
     end if;

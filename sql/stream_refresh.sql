@@ -146,7 +146,7 @@ begin
            system_identifier = baton_internal.system_identifier(), relation_id = stream.relation::oid, source_state = outcome.source_state,
            begun_at = begun, refreshed_at = clock_timestamp(), last_mode = outcome.mode, last_inserted = outcome.inserted, last_deleted = outcome.deleted,
            refreshes = s.refreshes + 1, failed_in_a_row = 0, last_error = null, stopped_at = null, costs = outcome.costs,
-           next_due = baton_internal.next_refresh(s.schedule, baton_internal.clock())
+           next_due = baton_internal.next_refresh(s.schedule, baton_internal.clock(), s.effective_mode <> 'FULL')
      where s.stream_id = stream.stream_id;
     if inserted > 0 or deleted > 0 or stream.frontier is null or outcome.event_id is not null then
         insert into baton_internal.stream_refreshes (stream_id, begun_at, milliseconds, mode, inserted, deleted, event_id)

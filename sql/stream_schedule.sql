@@ -1,5 +1,5 @@
 -- When a stream table is refreshed: a duration ('1s', '5 minutes'), or a cron expression of five fields (minute, hour, day of the month,
--- month, day of the week). Nothing: by hand only.
+-- month, day of the week), or 'live': when a source has changed. Nothing: by hand only.
 
 -- Put numbers for the names of months and days of the week in a field of a cron expression.
 create function baton_internal.cron_numbers(field text, names text[], first int)
@@ -137,7 +137,10 @@ begin
     if schedule is null then
         return;
     elsif lower(btrim(schedule)) = 'live' then
-        raise exception 'schedule ''live'' is not there yet' using errcode = 'feature_not_supported', hint = 'the shortest schedule is ''1s''';
+        if (select i.form from baton.installation i) = 'sql' then
+            raise exception 'schedule ''live'' needs the extension, which tells when a table has changed' using errcode = 'feature_not_supported', hint = 'the shortest schedule is ''1s''';
+        end if;
+        return;
     elsif (baton_internal.parse_cron(schedule)).minutes is not null then
         if baton_internal.next_cron(schedule, now()) is null then
             raise exception 'schedule "%" names a date that never comes', schedule
@@ -147,9 +150,9 @@ begin
     end if;
     every := baton_internal.parse_duration(schedule);
     if every is null then
-        raise exception 'schedule "%" is neither a duration nor a cron expression', left(schedule, 100)
+        raise exception 'schedule "%" is neither a duration, nor ''live'', nor a cron expression', left(schedule, 100)
             using errcode = 'invalid_parameter_value',
-                  hint = 'such as ''1s'', ''5 minutes'' or ''0 3 * * mon-fri'' (minute, hour, day of the month, month, day of the week); null refreshes by hand only';
+                  hint = 'such as ''1s'', ''5 minutes'', ''live'' or ''0 3 * * mon-fri'' (minute, hour, day of the month, month, day of the week); null refreshes by hand only';
     elsif every < interval '1 second' or every > interval '100 years' then
         raise exception 'a schedule is from 1 second to 100 years, not %', schedule using errcode = 'invalid_parameter_value';
     end if;
@@ -157,13 +160,15 @@ end
 $$;
 comment on function baton_internal.check_stream_schedule(text) is 'raises invalid_parameter_value for a schedule that is none';
 
--- When a stream table is due that was last refreshed at a moment; null without a schedule.
-create function baton_internal.next_refresh(schedule text, last timestamptz)
+-- When a stream table is due that was last refreshed at a moment; null without a schedule. A live one is due again when its interval is over, and rests until
+-- something happens; where `follows` is false nobody tells of that, and once a second must do.
+create function baton_internal.next_refresh(schedule text, last timestamptz, follows boolean default true)
 returns timestamptz
 language sql stable
 as $$
     select case when schedule is null then null
+                when lower(btrim(schedule)) = 'live' then last + case when follows then baton.setting('stream_live_interval_ms')::int else 1000 end * interval '1 millisecond'
                 when (baton_internal.parse_cron(schedule)).minutes is not null then coalesce(baton_internal.next_cron(schedule, last), 'infinity')
                 else last + baton_internal.parse_duration(schedule) end
 $$;
-comment on function baton_internal.next_refresh(text, timestamptz) is 'when a stream table is due next';
+comment on function baton_internal.next_refresh(text, timestamptz, boolean) is 'when a stream table is due next';

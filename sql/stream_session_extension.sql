@@ -14,6 +14,13 @@ language c volatile
 as 'MODULE_PATHNAME', 'baton_release_state';
 comment on function baton_internal.release_state() is 'ends what hold_state() began';
 
+-- Whether a state is held: a subtransaction that is rolled back lets go of what it took.
+create function baton_internal.holds_state()
+returns boolean
+language c volatile
+as 'MODULE_PATHNAME', 'baton_holds_state';
+comment on function baton_internal.holds_state() is 'true between hold_state() and release_state()';
+
 -- Run the statement of a refresh as the owner of the stream table, on the state that is held. The plan is kept for changes of the same magnitude, null keeps none.
 create function baton_internal.run_refresh(relation regclass, statement text, magnitude int, frontier pg_snapshot, frontier_xid xid8, frontier_step int, frontier_time timestamptz)
 returns setof record

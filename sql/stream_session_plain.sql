@@ -24,6 +24,12 @@ end
 $$;
 comment on function baton_internal.run_refresh(regclass, text, int, pg_snapshot, xid8, int, timestamptz) is 'rows of a statement that refreshes a stream table';
 
+create function baton_internal.holds_state()
+returns boolean
+language sql immutable
+as $$ select true $$;
+comment on function baton_internal.holds_state() is 'true: there is nothing to hold';
+
 create function baton_internal.is_quiet(stream_id int)
 returns boolean
 language sql immutable

@@ -4,6 +4,7 @@
 
 BATON_FUNCTION(baton_hold_state);
 BATON_FUNCTION(baton_release_state);
+BATON_FUNCTION(baton_holds_state);
 
 namespace baton::stream {
 
@@ -83,4 +84,8 @@ extern "C" Datum baton_release_state(PG_FUNCTION_ARGS) {
         pg::call([] { stream::release(); });
         PG_RETURN_VOID();
     });
+}
+
+extern "C" Datum baton_holds_state(PG_FUNCTION_ARGS) {
+    PG_RETURN_BOOL(stream::held_snapshot() != nullptr);
 }

@@ -24,7 +24,7 @@ select is(run(), '0 steps', 'nothing is due');
 insert into source values (2);
 select due('{above,base,by_hand,resting}');
 select is((select baton_internal.is_due(j) from baton.jobs j where name = 'refresh stream tables'), true, 'then it is');
-select is(run(), '2 steps', 'what is due is refreshed, one after the other');
+select is(run(), '1 steps', 'what is due is refreshed, together what belongs together');
 select is((select array_agg(m order by m) from above), '{2,3}', 'those that others read first');
 select is((select count(*)::int from by_hand) + (select count(*)::int from resting), 2, 'what has no schedule or is paused waits');
 select ok((select bool_and(next_due - refreshed_at > interval '50 seconds') from baton.stream_table_status() where stream_table in ('public.base', 'public.above')), 'and is due again later');
@@ -45,7 +45,7 @@ insert into divisors values (0);
 insert into source values (3);
 select due('{shaky,base,above}');
 update baton.stream_tables set next_due = '-infinity'::timestamptz where relation = 'shaky'::regclass;
-select is(run(), '3 steps', 'a failure of one is a step as any other');
+select is(run(), '2 steps', 'a failure of one is a step as any other');
 select is((select count(*)::int from base), 3, 'and the others are refreshed');
 select results_eq($$ select state, failed_in_a_row, last_error from baton.stream_table_status('shaky') $$, $$ values ('failing', 1, '22012: division by zero') $$, 'it is told');
 select results_eq($$ select mode, inserted, error from baton.stream_table_history('shaky', 1) $$,
@@ -66,6 +66,36 @@ select due('{shaky}'), run(), due('{shaky}'), run(), due('{shaky}'), run();
 select is((select state from baton.stream_table_status('shaky')), 'stopped', 'stopped again');
 select baton.alter_stream_table('shaky', query => 'select 10 / n as q from divisors where n <> 0');
 select is((select state from baton.stream_table_status('shaky')), 'active', 'another query lets it go on, too');
+
+-- an absurd change
+select baton.create_stream_table('wide', 'select n from source', '1 hour');
+select baton.set_setting('stream_fuse_rows', '100');
+insert into source select generate_series(1000, 1200);
+select due('{wide}'), run();
+select results_eq($$ select state, last_error from baton.stream_table_status('wide') $$,
+                  $$ values ('stopped', '54000: the refresh would have changed 201 rows, more than stream_fuse_rows (100)') $$, 'too many rows at once stop a stream table');
+select is((select count(*)::int from wide), 3, 'and nothing of it is done');
+select is((select inserted from baton.refresh_stream_table('wide')), 201::bigint, 'by hand it goes on');
+select is((select state from baton.stream_table_status('wide')), 'active', 'and is active again');
+select baton.drop_stream_table('wide'), baton.set_setting('stream_fuse_rows', '0');
+
+-- what belongs together is refreshed to one state
+create table other_source (n int);
+select baton.create_stream_table('one', 'select n from source', '2 hours'), baton.create_stream_table('two', 'select o.n from source s join other_source o using (n)', '2 hours'),
+       baton.create_stream_table('three', 'select n from other_source', '2 hours'), baton.create_stream_table('four', 'select n from other_source', '3 hours'),
+       baton.create_stream_table('five', 'select n from one', '2 hours'), baton.create_stream_table('six', 'select n from divisors', '2 hours');
+insert into other_source values (1);
+insert into source values (5000);
+select due('{three}');
+select is(run(), '1 steps', 'one is due');
+select is((select array_agg(s.relation::text order by s.stream_id) from baton.stream_tables s where s.frontier_xid = (select frontier_xid from baton.stream_tables where relation = 'three'::regclass)),
+          '{one,two,three,five}', 'all of the same schedule that read the same tables or each other are refreshed with it, and no others');
+select is((select count(distinct frontier::text)::int from baton.stream_tables where relation in ('one'::regclass, 'two'::regclass, 'three'::regclass, 'five'::regclass)), 1, 'from one state')
+  from baton.installation where form = 'extension';
+select is((select count(*)::int from five) + (select count(*)::int from three), (select count(*)::int from source) + 1, 'with what is new');
+select baton.drop_stream_table(n, cascade => true) from unnest('{one,two,three,four,six}'::text[]) n;
+select baton.drop_stream_table('five', if_exists => true);
+drop table other_source;
 
 -- tables that go without a word
 select due('{base,above}');
