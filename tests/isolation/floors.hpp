@@ -74,11 +74,6 @@ inline std::string last_ids(Connection& db, int count) {
         {count});
 }
 
-inline std::string same_database(const std::string& url, Cluster& cluster) {
-    return cluster.server().url(url.substr(url.find("dbname=") + 7),
-                                cluster.form() == Form::plain ? "installer" : "postgres");
-}
-
 // See that an event below everything that the group knows is delivered, and one of a transaction that was
 // open while the group went on.
 inline void expect_stray_and(Connection& db, int stray, const std::string& late) {

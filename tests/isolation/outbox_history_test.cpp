@@ -32,12 +32,6 @@ void make_outbox(Connection& db) {
         "baton.create_consumer_group('behind', 'events', 'earliest')");
 }
 
-// The same database on another server.
-std::string same_database(const std::string& url, Cluster& cluster) {
-    return cluster.server().url(url.substr(url.find("dbname=") + 7),
-                                cluster.form() == Form::plain ? "installer" : "postgres");
-}
-
 std::string eras(Connection& db) {
     return db.value("select count(*) from baton_internal.outbox_eras");
 }

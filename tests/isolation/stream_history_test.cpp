@@ -1,5 +1,5 @@
 // Stream tables go on rightly wherever their database comes back: at a point in time, on a promoted
-// standby, after pg_upgrade. What a frontier says means something only in the history that gave it.
+// standby, out of a dump, after pg_upgrade. What a frontier says means something only in the history that gave it.
 
 #include <gtest/gtest.h>
 
@@ -14,11 +14,6 @@ namespace {
 Cluster make_cluster(std::vector<std::string> settings = {}) {
     settings.insert(settings.end(), {"wal_level = replica", "max_wal_senders = 5", "hot_standby = on"});
     return Cluster(Cluster::Options{Form::extension, true, settings});
-}
-
-// The same database on another server.
-std::string same_database(const std::string& url, Cluster& cluster) {
-    return cluster.server().url(url.substr(url.find("dbname=") + 7));
 }
 
 // Changes that are refreshed, and then some that are not.
@@ -92,6 +87,25 @@ TEST(StreamHistory, a_standby_promoted_without_the_last_refreshes_makes_up_for_t
     Connection there(same_database(url, standby));
     go_on(there, 20);
     expect_right(there);
+}
+
+TEST(StreamHistory, a_dump_brings_the_rows_of_large_deltas_too_and_the_next_refresh_is_full) {
+    Cluster& cluster = shared_cluster(Form::extension);
+    const auto url = cluster.quiet_database();
+    {
+        Connection db(url);
+        make_subject(db);
+        db.exec("update orders set amount = amount + 1");
+        refresh_all(db);
+        change_sources(db, 3);
+        EXPECT_NE(db.value("select count(*) from tester.outbox_delta_rows_joined"), "0");
+    }
+    const auto to = cluster.database_for_restore();
+    dump_and_restore(url, to);
+    Connection there(to);
+    there.exec("update baton.jobs set enabled = false");
+    change_sources(there, 4);  // before anything is captured there
+    expect_right(there, "FULL FULL FULL FULL");
 }
 
 TEST(StreamHistory, pg_upgrade_keeps_stream_tables_and_the_next_refresh_is_full) {

@@ -75,6 +75,11 @@ void LogArchive::recover(Cluster& copy, const std::string& name) const {
     wait_for_writes(copy);
 }
 
+std::string same_database(const std::string& url, Cluster& other) {
+    return other.server().url(url.substr(url.find("dbname=") + 7),
+                              other.form() == Form::plain ? "installer" : "postgres");
+}
+
 void wait_for_replay(Cluster& primary, Cluster& standby) {
     const auto end = Connection(primary.server().url()).value("select pg_current_wal_insert_lsn()");
     Connection replica(standby.server().url());

@@ -25,6 +25,9 @@ class LogArchive {
     Folder folder_;
 };
 
+// The address of a database of one server on another server that has it too.
+std::string same_database(const std::string& url, Cluster& other);
+
 // Wait until the standby has replayed what the primary has written by now.
 void wait_for_replay(Cluster& primary, Cluster& standby);
 // Cut a standby off its primary, which may go on: what that one commits from now on never arrives.
