@@ -147,6 +147,25 @@ TEST_F(StreamCrash, a_transaction_prepared_before_counts_from_its_commit_on) {
     EXPECT_EQ(subject_differences(*db), "");
 }
 
+TEST_F(StreamCrash, a_refresh_in_a_prepared_transaction_counts_with_it_or_not_at_all) {
+    for (const std::string end : {"rollback", "commit"}) {
+        db->exec("begin");
+        change_sources(*db, 5);
+        refresh_all(*db);
+        change_sources(*db, 6);  // seen by nobody's refresh so far
+        db->exec("prepare transaction 'refreshed'");
+        Connection(url).exec("insert into orders values (5000, 3, 3)");
+        cluster().server().kill_hard();
+        cluster().server().start();
+        connect();
+        db->exec("insert into orders values (5001, 3, 3)");
+        db->exec(end + " prepared 'refreshed'");
+        EXPECT_EQ(refresh_all(*db), modes);
+        EXPECT_EQ(subject_differences(*db), "") << end;
+        db->exec("delete from orders where id >= 5000");
+    }
+}
+
 TEST_F(StreamCrash, of_a_table_that_somebody_made_unlogged_is_made_up_for) {
     db->exec("alter table tester.joined set unlogged");
     try {

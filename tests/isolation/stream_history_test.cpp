@@ -1,5 +1,6 @@
 // Stream tables go on rightly wherever their database comes back: at a point in time, on a promoted
-// standby, out of a dump, after pg_upgrade. What a frontier says means something only in the history that gave it.
+// standby, out of a dump, after pg_upgrade. What a frontier says means something only in the history that
+// gave it.
 
 #include <gtest/gtest.h>
 

@@ -105,14 +105,22 @@ void alter(Connection& db, std::mt19937& random) {
          static_cast<int>(random() % 5)});
 }
 
-// Make and drop one that no other session knows.
-void come_and_go(Connection& db, std::mt19937&) {
-    db.exec("select baton.drop_stream_table('tester.guest', if_exists => true, cascade => true)");
-    db.exec(
-        "select baton.create_stream_table('tester.guest', 'select name, count(*) as n from public.customers "
-        "group by name', null)");
-    db.exec("select baton.enable_outbox('tester.guest')");
-    db.exec("select baton.refresh_stream_table('tester.guest')");
+// Make and drop one that no other session knows, over a source whose capture comes and goes with it.
+Sessions::Step come_and_go(const std::string& guest) {
+    return [guest](Connection& db, std::mt19937& random) {
+        db.query("select baton.drop_stream_table($1, if_exists => true, cascade => true)", {guest});
+        db.query(
+            "select baton.create_stream_table($1, 'select v, count(*) as n from public.loose group by v', "
+            "null)",
+            {guest});
+        if (random() % 2 == 0) db.query("select baton.enable_outbox($1)", {guest});
+        db.exec("update loose set v = v + 1 where v % 3 = 0");
+        db.query("select baton.refresh_stream_table($1)", {guest});
+    };
+}
+
+void tidy_up(Connection& db, std::mt19937&) {
+    db.exec("select baton_internal.maintain_streams()");
 }
 
 class StreamInterrupt : public testing::Test {
@@ -127,7 +135,9 @@ class StreamInterrupt : public testing::Test {
         sessions.add(seed + 2, refresh);
         sessions.add(seed + 3, refresh);
         sessions.add(seed + 4, alter);
-        sessions.add(seed + 5, come_and_go);
+        sessions.add(seed + 5, come_and_go("tester.guest"));
+        sessions.add(seed + 6, come_and_go("tester.visitor"));
+        sessions.add(seed + 7, tidy_up);
     }
     // Interrupt one session after the other until so many were.
     void harass(Sessions& sessions, unsigned seed, long times) const {
@@ -144,7 +154,14 @@ class StreamInterrupt : public testing::Test {
     }
     void expect_all_to_be_right(const std::string& made) const {
         Connection db(url);
-        db.exec("select baton.drop_stream_table('tester.guest', if_exists => true, cascade => true)");
+        for (const auto* guest : {"tester.guest", "tester.visitor"}) {
+            if (db.value("select to_regclass($1) is null", {guest}) == "t") continue;
+            db.query("select baton.refresh_stream_table($1)", {guest});
+            EXPECT_EQ(db.value("select format('%s %s', missing, surplus) from baton.verify_stream_table($1)",
+                               {guest}),
+                      "0 0");
+            db.query("select baton.drop_stream_table($1, cascade => true)", {guest});
+        }
         db.exec(
             "select baton.alter_stream_table('tester.totals', query => 'select customer, count(*) as "
             "orders, sum(amount) as total from public.orders group by customer')");
@@ -165,6 +182,7 @@ TEST_F(StreamInterrupt, cancelled_terminated_and_killed_sessions_leave_everythin
     {
         Connection db(url);
         make_sources(db);
+        db.exec("create table loose (v int); insert into loose select generate_series(1, 50)");
         make_stream_tables(db);
         made = inventory(db);
     }
