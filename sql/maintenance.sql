@@ -47,14 +47,19 @@ create function baton_internal.choose_outbox(round_began timestamptz, relation r
 returns int
 language sql
 as $$
-    update baton.outboxes o set maintained_at = clock_timestamp()
-     where o.outbox_id = (
-        select x.outbox_id from baton.outboxes x
-         where $2 is null and (x.maintained_at between round_began and clock_timestamp()) is not true and round_began <= clock_timestamp()
-           and exists (select from pg_catalog.pg_class c where c.oid = x.relation) and baton_internal.is_complete(x.relation)
-         order by nullif(x.maintained_at, greatest(x.maintained_at, clock_timestamp())) nulls first, x.outbox_id limit 1 for no key update skip locked)
-        or o.relation = $2 and baton_internal.is_complete(o.relation)
-    returning o.outbox_id
+    with noted as (
+        update baton.outboxes o set maintained_at = clock_timestamp()
+         where o.outbox_id = (
+            select x.outbox_id from baton.outboxes x
+             where case when $2 is null
+                        then (x.maintained_at between round_began and clock_timestamp()) is not true and round_began <= clock_timestamp()
+                             and exists (select from pg_catalog.pg_class c where c.oid = x.relation)
+                        else x.relation = $2 end and baton_internal.is_complete(x.relation)
+             order by nullif(x.maintained_at, greatest(x.maintained_at, clock_timestamp())) nulls first, x.outbox_id limit 1 for no key update skip locked)
+        returning o.outbox_id)
+    select n.outbox_id from noted n
+    union  -- one that was asked for has its turn although somebody else is at it: the steps wait a little for each other
+    select x.outbox_id from baton.outboxes x where x.relation = $2 and baton_internal.is_complete(x.relation)
 $$;
 comment on function baton_internal.choose_outbox(timestamptz, regclass) is 'the outbox whose turn it is';
 

@@ -74,6 +74,7 @@ declare
     buffer regclass;
 begin
     for it in select s.source, s.captured as columns from baton_internal.stream_sources s where s.stream_id = stream.stream_id and s.captured is not null order by s.source loop
+        perform pg_advisory_xact_lock(hashtext('baton_internal.capture_for_stream'), it.source::oid::int);  -- two grants on one buffer at once are an error
         buffer := baton_internal.capture_source(it.source, it.columns, pg_catalog.pg_get_userbyid(owner));
         execute format('grant select (%s) on %s to %s',
                        (select string_agg(n, ', ') from unnest('{xid,step,weight}'::text[] || array(select 'c' || c from unnest(it.columns) c)) n), buffer, owner::regrole);

@@ -421,6 +421,19 @@ TEST_P(OutboxRetention, two_who_maintain_at_once_wait_for_each_other_and_both_go
     EXPECT_EQ(db.value("select count(*) from events"), "0");
 }
 
+TEST_P(OutboxRetention, who_maintains_an_outbox_that_somebody_else_maintains_for_long_leaves_it_to_them) {
+    const auto url = shared_cluster(GetParam()).quiet_database();
+    Connection db(url);
+    db.exec("select baton.create_outbox('events')");
+    Connection other(url);
+    other.exec("begin; select from baton.outboxes for no key update");
+    db.exec("call baton.run_maintenance('events')");  // ends by itself, and without an error
+    EXPECT_EQ(db.value("select maintained_at is null from baton.outboxes"), "t");
+    other.exec("commit");
+    db.exec("call baton.run_maintenance('events')");
+    EXPECT_EQ(db.value("select maintained_at is null from baton.outboxes"), "f");
+}
+
 TEST_P(OutboxRetention, a_consumer_that_holds_its_own_row_does_not_stop_maintenance) {
     const auto url = database_with_hasty_outbox(shared_cluster(GetParam()));
     Connection db(url), consumer(url);

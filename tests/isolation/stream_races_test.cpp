@@ -157,6 +157,19 @@ TEST_P(StreamRaces, the_query_changes_while_refreshes_and_writers_run) {
     EXPECT_EQ(replay_differences(*one_), "0");
 }
 
+TEST_P(StreamRaces, two_stream_tables_over_one_source_are_made_at_once) {
+    one_->exec("begin; select baton.create_stream_table('first', 'select v, n from source', null)");
+    const std::string make = "select baton.create_stream_table('second', 'select n, v from source', null)";
+    if (GetParam() == Form::extension)
+        blocked([&] { return other_->value(make); }, [&] { one_->exec("commit"); });
+    else  // nothing is captured, and nobody waits
+        other_->exec(make), one_->exec("commit");
+    one_->exec("update source set v = v + 1");
+    for (const auto* name : {"first", "second"})
+        EXPECT_EQ(one_->value("select mode || ' ' || inserted from baton.refresh_stream_table($1)", {name}),
+                  std::string(GetParam() == Form::extension ? "DIFFERENTIAL" : "FULL") + " 100");
+}
+
 TEST_P(StreamRaces, a_stream_table_comes_back_from_a_dump_with_its_rows_and_goes_on) {
     one_->exec(
         "select baton.create_stream_table('above', 'select count(*) as rows from result', '1 minute');"
