@@ -48,3 +48,13 @@ TEST_F(StreamTpch, every_query_is_refreshed_in_full) {
     db_.exec("select new_orders(3000, 3049); delete from lineitem where l_orderkey % 97 = 0");
     refresh_and_compare("FULL");
 }
+
+TEST_F(StreamTpch, every_query_follows_in_the_transaction_that_writes) {
+    create_all("IMMEDIATE");
+    db_.exec(
+        "begin; select new_orders(3000, 3004); delete from lineitem where l_orderkey % 197 = 0;"
+        "update supplier set s_acctbal = s_acctbal + 1 where s_suppkey % 10 = 3");
+    compare();
+    db_.exec("commit");
+    compare();
+}
