@@ -19,6 +19,7 @@ insert into shop.queries (query) values
     ('select p.id, x.what from shop.people p, lateral (select v.at as what from shop.visits v where v.person = p.id union all select g.weight from shop.pages g where g.id = p.id) x'),
     ('select p.id, x.s from shop.people p, lateral (select sum(q.at) as s from (select v.at from shop.visits v where v.person = p.id order by v.at limit 3) q) x'),
     ('select p.team, count(*) as n from shop.people p, lateral (select 1 from shop.visits v where v.page < p.id and v.at > 50) x group by p.team'),
+    ('select p.id, x.d, x.y from shop.people p, lateral (select v.at is distinct from v.page as d, extract(year from date ''2026-01-01'' + v.at) as y from shop.visits v where v.person = p.id) x'),
     -- functions and VALUES of columns
     ('select p.id, t.tag, t.place from shop.people p left join unnest(p.tags) with ordinality t (tag, place) on t.tag <> ''x'''),
     ('select p.id, t.a, t.b from shop.people p, rows from (unnest(p.tags), generate_series(1, p.id % 4)) t (a, b)'),

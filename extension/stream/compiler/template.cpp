@@ -350,7 +350,9 @@ std::string Template::filled(const std::function<std::string(const Leaf&)>& rows
     for (const auto& leaf : leaves) {
         const std::string place = "FROM " + leaf.name;
         std::size_t at = result.find(place);
-        while (at != std::string::npos && std::isdigit(result[at + place.size()]) != 0)
+        // Not another leaf, and not a column of this one: IS DISTINCT FROM leaf.column
+        while (at != std::string::npos &&
+               (std::isdigit(result[at + place.size()]) != 0 || result[at + place.size()] == '.'))
             at = result.find(place, at + 1);
         if (at == std::string::npos) throw SqlError("unexpected text of a subquery: " + result, "XX000");
         result.replace(at + 5, leaf.name.size(), rows(leaf));
