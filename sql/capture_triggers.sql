@@ -68,7 +68,7 @@ $$;
 comment on function baton_internal.captured_key_of(text, text) is 'expression for the key of a captured row';
 
 -- The statement that publishes changes: a query with the columns op, before, after, key. `names` are expressions for the table's name, for whether a
--- delete has no payload, and for the names of the key columns.
+-- delete has no payload, and for the names of the key columns. OFFSET 0 keeps the planner from computing a row's JSON once for each place that names it.
 create function baton_internal.captured_statement(outbox text, changes text, ordering text default '', names text[] default '{table_name,tombstones,key_columns}')
 returns text
 language sql immutable
@@ -78,8 +78,8 @@ as $$
         select 'table.' || c.op, %4$s, n.name, n.name,
                case when c.op <> 'delete' or not %5$s then jsonb_build_object('v', 1, 'op', c.op, 'key', c.key, 'before', c.before, 'after', c.after) end,
                jsonb_build_object('op', c.op)
-          from (%2$s) c (op, before, after, key)
-         cross join lateral (select case when cardinality(%6$s) = 1 then coalesce(c.key ->> (%6$s)[1], 'null') else c.key::text end as text) k
+          from (%2$s offset 0) c (op, before, after, key)
+         cross join lateral (select case when cardinality(%6$s) = 1 then coalesce(c.key ->> (%6$s)[1], 'null') else c.key::text end as text offset 0) k
          cross join lateral (select case when octet_length(k.text) > 2000 then md5(k.text) else k.text end as name) n%3$s$sql$,
         outbox, changes, ordering, names[1], names[2], names[3])
 $$;
@@ -90,7 +90,7 @@ create function baton_internal.captured_rows(op text, rows text, key_columns tex
 returns text
 language sql immutable
 as $$
-    select format('select %L, %s, %s from (%s) r (row)', op, case op when 'insert' then 'null::jsonb, r.row' else 'r.row, null::jsonb' end,
+    select format('select %L, %s, %s from (%s offset 0) r (row)', op, case op when 'insert' then 'null::jsonb, r.row' else 'r.row, null::jsonb' end,
                   baton_internal.captured_key_of('r.row', key_columns), rows)
 $$;
 comment on function baton_internal.captured_rows(text, text, text) is 'inserted or deleted rows as changes';
@@ -101,8 +101,8 @@ returns text
 language sql immutable
 as $$
     select baton_internal.captured_statement(outbox, format($sql$
-            select e.* from (%s) p (before, after)
-             cross join lateral (select %s as gone, %s as come) k
+            select e.* from (%s offset 0) p (before, after)
+             cross join lateral (select %s as gone, %s as come offset 0) k
              cross join lateral (select 'update', p.before, p.after, k.come where k.gone = k.come
                                  union all select 'delete', p.before, null, k.gone where k.gone <> k.come
                                  union all select 'insert', null, p.after, k.come where k.gone <> k.come) e$sql$,

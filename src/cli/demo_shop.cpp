@@ -80,7 +80,8 @@ select coalesce(jsonb_agg(jsonb_build_object('position', position, 'order_id', a
 // What the data implies, without a line that publishes it: each refresh writes its delta to the outbox.
 constexpr const char* revenue = R"(
 select baton.create_stream_table('shop.revenue',
-    'select product, sum(total) as revenue, count(*) as orders from shop.orders group by product', '1s');
+    'select product, sum(total) as revenue, count(*) as orders from shop.orders group by product',
+    case form when 'extension' then 'live' else '1s' end) from baton.installation;
 select baton.enable_outbox('shop.revenue');
 )";
 
