@@ -207,6 +207,13 @@ void print_immediate(Connection& db) {
     }
 }
 
+// What the job does when a stream table is due.
+void refresh_due(Connection& db, const std::string& name) {
+    db.exec("update baton.stream_tables set next_due = '-infinity' where relation = '" + name +
+            "'::regclass");
+    db.exec("select baton_internal.refresh_due_stream(null)");
+}
+
 void print_chain(Connection& db) {
     make_tables(db, 100000);
     create(db, "bench.c1", shapes[2].query, "DIFFERENTIAL", "'1 hour'");
@@ -217,12 +224,7 @@ void print_chain(Connection& db) {
     std::vector<double> chain;
     for (int round = 0; round < 12; ++round) {
         change(db, 0.001, round);
-        const double ms = seconds([&] {
-                              db.exec(
-                                  "select baton_internal.refresh_family(min(stream_id)) from "
-                                  "baton.stream_tables where relation = 'bench.c1'::regclass");
-                          }) *
-                          1000;
+        const double ms = seconds([&] { refresh_due(db, "bench.c1"); }) * 1000;
         if (round > 1) chain.push_back(ms);
     }
     create(db, "bench.left_side", shapes[2].query, "DIFFERENTIAL", "'2 hours'");
@@ -234,12 +236,7 @@ void print_chain(Connection& db) {
     std::vector<double> diamond;
     for (int round = 0; round < 12; ++round) {
         change(db, 0.001, round);
-        const double ms = seconds([&] {
-                              db.exec(
-                                  "select baton_internal.refresh_family(min(stream_id)) from "
-                                  "baton.stream_tables where relation = 'bench.tip'::regclass");
-                          }) *
-                          1000;
+        const double ms = seconds([&] { refresh_due(db, "bench.tip"); }) * 1000;
         if (round > 1) diamond.push_back(ms);
     }
     fmt::print(

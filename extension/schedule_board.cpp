@@ -17,6 +17,14 @@ constexpr std::int64_t clear_time_us = 30 * USECS_PER_SEC;            // for dro
 constexpr std::int64_t longest_absence_us = 15 * 60 * USECS_PER_SEC;  // no worker leaves for longer
 constexpr int clear_patience = 500;  // looks of 20 ms at a worker that is ending
 
+constexpr std::size_t helper_count = 8;
+
+// A process that helps a worker.
+struct Helper {
+    int pid = 0;
+    TimestampTz starting_until = 0;  // the place is reserved
+};
+
 struct Seat {
     Oid database = InvalidOid;
     int pid = 0;                     // the worker, or 0
@@ -25,6 +33,7 @@ struct Seat {
     TimestampTz wanted_at = 0;       // no worker before
     TimestampTz starting_until = 0;  // one was started and has not appeared yet
     TimestampTz cleared_until = 0;   // no worker before, whoever wants it
+    std::array<Helper, helper_count> helpers{};
 };
 
 struct Board {
@@ -44,6 +53,7 @@ void initialize(Board& board) {
 constinit pg::Shared<Board> shared{"baton scheduler", initialize};
 bool requested = false;
 Oid my_database = InvalidOid;
+int my_place = -1;
 
 // Hold the board's lock. Nothing inside may raise.
 class Locked {
@@ -98,9 +108,26 @@ void stand_up(int code, Datum /*argument*/) {
     wake_launcher(*board);
 }
 
+void leave_helper(int /*code*/, Datum /*argument*/) {
+    const Locked board;
+    Seat* const seat = board.find(my_database);
+    if (seat == nullptr) return;
+    Helper& helper = seat->helpers[static_cast<std::size_t>(my_place)];
+    if (helper.pid == MyProcPid) helper = Helper{};
+}
+
+// Everybody who serves a database.
+std::array<int, helper_count + 1> processes_of(const Seat& seat) {
+    std::array<int, helper_count + 1> pids{seat.pid};
+    for (std::size_t i = 0; i < helper_count; ++i) pids[i + 1] = seat.helpers[i].pid;
+    return pids;
+}
+
 void forget_dropped(Board& board, const std::vector<Oid>& databases) {
     for (auto& seat : board.seats)
-        if (seat.pid == 0 && std::find(databases.begin(), databases.end(), seat.database) == databases.end())
+        if (seat.pid == 0 &&
+            std::ranges::all_of(seat.helpers, [](const Helper& helper) { return helper.pid == 0; }) &&
+            std::find(databases.begin(), databases.end(), seat.database) == databases.end())
             seat = Seat{};
 }
 
@@ -194,6 +221,40 @@ void come_back_at(TimestampTz when) {
     if (Seat* const seat = board.find(my_database)) seat->wanted_at = seat->poked ? 0 : when;
 }
 
+std::optional<int> reserve_helper(int most) {
+    const Locked board;
+    Seat* const seat = board.find(my_database);
+    if (seat == nullptr) return std::nullopt;
+    const TimestampTz now = GetCurrentTimestamp();
+    if (seat->cleared_until > now) return std::nullopt;
+    for (int place = 0; place < std::min<int>(most, helper_count); ++place) {
+        Helper& helper = seat->helpers[static_cast<std::size_t>(place)];
+        if (helper.pid != 0 || (helper.starting_until > now && helper.starting_until <= now + start_grace_us))
+            continue;
+        helper.starting_until = now + start_grace_us;
+        return place;
+    }
+    return std::nullopt;
+}
+
+void release_helper(int place) {
+    const Locked board;
+    if (Seat* const seat = board.find(my_database)) seat->helpers[static_cast<std::size_t>(place)] = Helper{};
+}
+
+bool join_as_helper(Oid database, int place) {
+    my_database = database;
+    my_place = place;
+    {
+        const Locked board;
+        Seat* const seat = board.find(database);
+        if (seat == nullptr || seat->cleared_until > GetCurrentTimestamp()) return false;
+        seat->helpers[static_cast<std::size_t>(place)] = {MyProcPid, 0};
+    }
+    before_shmem_exit(leave_helper, 0);
+    return true;
+}
+
 bool others_wait() {
     return pg_atomic_read_u32(&shared.get()->waiting) > 0;
 }
@@ -201,16 +262,17 @@ bool others_wait() {
 void clear_database(Oid database) {
     if (!exists() || !OidIsValid(database)) return;
     for (int look = 0; look < clear_patience; ++look) {
-        int pid = 0;
+        std::array<int, helper_count + 1> pids{};
         {
             const Locked board;
             Seat* const seat = board.find_or_add(database);
             if (seat == nullptr) return;
             seat->cleared_until = GetCurrentTimestamp() + clear_time_us;
-            pid = seat->pid;
+            pids = processes_of(*seat);
         }
-        if (pid == 0) return;
-        if (look == 0) ::kill(pid, SIGTERM);
+        if (std::ranges::all_of(pids, [](int pid) { return pid == 0; })) return;
+        for (const int pid : pids)
+            if (look == 0 && pid != 0) ::kill(pid, SIGTERM);
         pg::call([] {
             pg_usleep(20'000L);
             CHECK_FOR_INTERRUPTS();

@@ -6,6 +6,7 @@
 // database wants a worker. A worker looks at a database without the extension at long intervals, and at once
 // when CREATE EXTENSION has committed.
 
+#include <optional>
 #include <span>
 
 #include "pg/guard.hpp"
@@ -35,6 +36,13 @@ bool sit_down(Oid database);
 void come_back_at(TimestampTz when);
 // True when other databases wait for a worker.
 bool others_wait();
+// Reserve a place for a helper of this database's worker; nothing when it has `most` of them already.
+std::optional<int> reserve_helper(int most);
+// Give the place back: the helper could not be started.
+void release_helper(int place);
+
+// A helper's side: take the place that was reserved. False when the database must be left alone.
+bool join_as_helper(Oid database, int place);
 
 // The sessions' side.
 // Stop the database's worker, and keep new workers away for a while: a session wants the database for itself.

@@ -11,6 +11,7 @@
 #include "settings.hpp"
 
 extern "C" PGDLLEXPORT void baton_worker_main(Datum);
+extern "C" PGDLLEXPORT void baton_stream_worker_main(Datum);
 
 namespace baton::scheduler {
 
@@ -21,6 +22,9 @@ constexpr std::int64_t longest_absence_us = 60 * USECS_PER_SEC;
 constexpr std::int64_t shortest_stay_us =
     200'000;  // so that databases taking turns do not spend it on starting workers
 constexpr int longest_backoff_shift = 6;
+constexpr std::int64_t helper_patience_us = 5 * USECS_PER_SEC;
+constexpr long helper_nap_ms = 200;
+constexpr std::string_view stream_job = "refresh stream tables";
 
 struct Progress {
     bool extension_there;
@@ -63,6 +67,24 @@ bool as_owner(const Work& work) {
     return owner.has_value();
 }
 
+// Let helpers refresh other stream tables that are due.
+void invite_helpers() {
+    int wanted = 0;
+    as_owner([&](pg::Spi& spi) {
+        spi.execute("select baton_internal.stream_helpers()");
+        wanted = DatumGetInt32(spi.datum(0, 1).value_or(Int32GetDatum(0)));
+    });
+    for (; wanted > 0; --wanted) {
+        const auto place = board::reserve_helper(settings::stream_workers() - 1);
+        if (!place) return;
+        const Datum argument = (static_cast<Datum>(*place) << 32U) | MyDatabaseId;
+        if (pg::start_worker(
+                {"baton stream worker", "baton_stream_worker_main", argument, BGW_NEVER_RESTART}))
+            continue;
+        return board::release_helper(*place);  // the server has no slot left
+    }
+}
+
 // Run one due job. That it begins is committed first: a job that takes this process down shall not be the
 // first in line again.
 Progress run_one_job() {
@@ -77,6 +99,7 @@ Progress run_one_job() {
     });
     if (!job) return progress;
     progress.ran_a_job = true;
+    if (*job == stream_job) invite_helpers();
     as_owner([&](pg::Spi& spi) {
         const Datum name = pg::call([&] { return CStringGetTextDatum(job->c_str()); });
         spi.execute("select baton_internal.run_begun_job($1)", std::array{pg::SqlParam{TEXTOID, name}});
@@ -195,9 +218,36 @@ void serve(Oid database) {
     }
 }
 
+// A helper refreshes stream tables that are due. It leaves when there was nothing for it to do for a while.
+void help(Oid database, int place) {
+    pg::begin_worker();
+    if (!board::join_as_helper(database, place)) proc_exit(0);
+    connect(database);
+    TimestampTz last_work = GetCurrentTimestamp();
+    while (settings::scheduler_enabled() && GetCurrentTimestamp() < last_work + helper_patience_us) {
+        bool found = false;
+        const bool went_well = run_logged("baton: refreshing stream tables", [&] {
+            as_owner([&](pg::Spi& spi) {
+                spi.execute("select baton_internal.refresh_due_stream(null) is not null");
+                found = DatumGetBool(spi.datum(0, 1).value_or(BoolGetDatum(false)));
+            });
+        });
+        if (!went_well) proc_exit(0);
+        if (found) last_work = GetCurrentTimestamp();
+        pg::worker_nap(found ? 0 : helper_nap_ms);
+    }
+    proc_exit(0);
+}
+
 }  // namespace
 
 }  // namespace baton::scheduler
+
+extern "C" void baton_stream_worker_main(Datum argument) {
+    baton::pg::enter([&] {
+        baton::scheduler::help(static_cast<Oid>(argument & 0xFFFFFFFFU), static_cast<int>(argument >> 32U));
+    });
+}
 
 extern "C" void baton_worker_main(Datum argument) {
     baton::pg::enter([&] { baton::scheduler::serve(DatumGetObjectId(argument)); });

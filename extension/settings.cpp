@@ -25,6 +25,7 @@ char* tenant_id = nullptr;
 bool enabled = true;
 int nap_ms = 1000;
 int workers = 4;
+int at_once = 2;
 
 bool is_unset(const char* value) {
     return value == nullptr || *value == '\0';
@@ -68,6 +69,10 @@ void define_scheduler() {
     DefineCustomIntVariable("baton.scheduler_workers", "how many databases are served at the same time",
                             "More databases than that take turns.", &workers, 4, 1, 64, PGC_SIGHUP, 0,
                             nullptr, nullptr, nullptr);
+    DefineCustomIntVariable("baton.stream_workers",
+                            "how many processes refresh the stream tables of a database at the same time",
+                            "Those that read the same tables or each other are one piece of work.", &at_once,
+                            2, 1, 8, PGC_SIGHUP, 0, nullptr, nullptr, nullptr);
 }
 
 }  // namespace
@@ -87,6 +92,10 @@ int scheduler_nap_ms() {
 
 int scheduler_workers() {
     return workers;
+}
+
+int stream_workers() {
+    return at_once;
 }
 
 }  // namespace baton::settings

@@ -15,5 +15,7 @@ void define();
 bool scheduler_enabled();
 int scheduler_nap_ms();
 int scheduler_workers();
+// How many processes refresh the stream tables of a database at the same time.
+int stream_workers();
 
 }  // namespace baton::settings

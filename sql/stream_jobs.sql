@@ -89,19 +89,25 @@ end
 $$;
 comment on function baton_internal.stream_family(int) is 'stream tables that are brought to one state with a stream table';
 
--- Refresh the family of a stream table, on one state. Members that somebody else is at work on are left out.
+-- Refresh the family of a stream table that is due, on one state. Its first member is locked first: where somebody else has that lock or has done the work, nothing
+-- is done (false), so that nobody takes a part of a family that another one is at work on. Other members that somebody refreshes by hand are left out.
 create function baton_internal.refresh_family(id int)
-returns void
+returns boolean
 language plpgsql
 set search_path = pg_catalog, pg_temp set lock_timeout = '5s'
 as $$
 declare
+    family constant int[] := baton_internal.stream_family(id);
     members int[];
     member baton.stream_tables;
     held boolean := true;
 begin
+    perform from baton.stream_tables s where s.stream_id = family[1] for update skip locked;
+    if not found or not exists (select from baton_internal.stream_work w where w.stream_id = id and w.due <= baton_internal.clock()) then
+        return false;
+    end if;
     select array_agg(l.stream_id) into members
-      from (select s.stream_id from baton.stream_tables s where s.stream_id = any (baton_internal.stream_family(id)) order by s.stream_id for update skip locked) l;
+      from (select s.stream_id from baton.stream_tables s where s.stream_id = any (family) order by s.stream_id for update skip locked) l;
     begin
         perform baton_internal.hold_state(array(select distinct t from unnest(members) m cross join lateral unnest(baton_internal.tables_of_stream(m)) t order by t));
     exception when lock_not_available or deadlock_detected then
@@ -115,6 +121,7 @@ begin
         end if;
     end loop;
     perform baton_internal.release_state();
+    return true;
 end
 $$;
 comment on function baton_internal.refresh_family(int) is 'refreshes stream tables that belong together';
@@ -140,18 +147,15 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    due int;
+    candidate int;
 begin
-    select s.stream_id into due from baton.stream_tables s
-     where s.stream_id = any (array(select w.stream_id from baton_internal.stream_work w where w.due <= baton_internal.clock()))
-     order by s.level, s.next_due limit 1
-       for update skip locked;
-    if not found then
-        perform baton_internal.tidy_captures(false);
-        return null;
-    end if;
-    perform baton_internal.refresh_family(due);
-    return jsonb_build_object('refreshed', coalesce((state ->> 'refreshed')::int, 0) + 1);
+    for candidate in select w.stream_id from baton_internal.stream_work w where w.due <= baton_internal.clock() order by w.level, w.due, w.stream_id loop
+        if baton_internal.refresh_family(candidate) then
+            return jsonb_build_object('refreshed', coalesce((state ->> 'refreshed')::int, 0) + 1);
+        end if;
+    end loop;
+    perform baton_internal.tidy_captures(false);
+    return null;
 end
 $$;
 comment on function baton_internal.refresh_due_stream(jsonb) is 'job: refreshes stream tables that are due, a family per step';

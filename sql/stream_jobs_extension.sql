@@ -12,25 +12,36 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    due int;
+    candidate int;
     begins timestamptz;
 begin
     if not exists (select from baton.stream_tables s where s.schedule = 'live' and not s.paused and s.stopped_at is null) then
         return;
     end if;
-    select s.stream_id into due from baton.stream_tables s
-     where s.schedule = 'live' and not s.paused and s.stopped_at is null and s.frontier is not null and s.failed_in_a_row = 0 and s.effective_mode <> 'FULL'
-       and s.next_due <= baton_internal.clock() and not baton_internal.rests(s)
-     order by s.level, s.next_due limit 1
-       for update skip locked;
-    if found then
-        perform baton_internal.refresh_family(due);
-        select 0, true into pause, deaf;
-        return;
-    end if;
+    for candidate in select s.stream_id from baton.stream_tables s
+                      where s.schedule = 'live' and not s.paused and s.stopped_at is null and s.frontier is not null and s.failed_in_a_row = 0 and s.effective_mode <> 'FULL'
+                        and s.next_due <= baton_internal.clock() and not baton_internal.rests(s)
+                      order by s.level, s.next_due, s.stream_id loop
+        if baton_internal.refresh_family(candidate) then
+            select 0, true into pause, deaf;
+            return;
+        end if;
+    end loop;
     select min(s.next_due) into begins from baton.stream_tables s where s.schedule = 'live' and not s.paused and s.stopped_at is null and not baton_internal.rests(s);
     deaf := begins is not null;
     pause := greatest(ceil(extract(epoch from least(begins - baton_internal.clock(), '1 second')) * 1000), 1);
 end
 $$;
 comment on function baton_internal.refresh_live() is 'refreshes live stream tables that are due, and says how long the worker may sleep';
+
+-- For the worker: how many helpers could be of use now. One that waits for its turn is work for a helper, and a job that took long may keep others waiting.
+create function baton_internal.stream_helpers()
+returns int
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+    select case when (select j.last_duration > interval '500 milliseconds' from baton.jobs j where j.name = 'refresh stream tables') then count(*)
+                else count(*) filter (where w.due <= baton_internal.clock()) end::int - 1
+      from baton_internal.stream_work w
+$$;
+comment on function baton_internal.stream_helpers() is 'how many processes could refresh stream tables beside the worker';

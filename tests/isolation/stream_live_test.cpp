@@ -90,3 +90,19 @@ TEST_F(StreamLive, who_reads_several_in_one_snapshot_sees_one_state) {
                    "lateral baton.verify_stream_table(s.relation::text) v") == "0";
     });
 }
+
+TEST_F(StreamLive, what_does_not_belong_together_is_refreshed_side_by_side) {
+    for (const std::string name : {"one", "other"}) {
+        db_->exec("create table " + name + "_source (n int); insert into " + name + "_source values (1)");
+        db_->value("select baton.create_stream_table($1, $2, '1s')",
+                   {name + "_slow",
+                    "select clock_timestamp() as at, pg_sleep(1.5)::text as nap from " + name + "_source"});
+    }
+    wait_until("two refreshes ran at once", [&] {
+        return db_->value(
+                   "select count(*) from baton.stream_table_history('one_slow') a join "
+                   "baton.stream_table_history('other_slow') b "
+                   "on (a.begun_at, a.milliseconds * interval '1 ms') overlaps (b.begun_at, b.milliseconds * "
+                   "interval '1 ms')") != "0";
+    });
+}
