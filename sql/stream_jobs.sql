@@ -37,10 +37,6 @@ begin
         raise exception 'the refresh would have changed % rows, more than stream_fuse_rows (%)', done.inserted + done.deleted, most_rows
             using errcode = 'program_limit_exceeded', hint = 'if that is right, call baton.refresh_stream_table(), which has no limit';
     end if;
-    if done.inserted = 0 and done.deleted = 0 then  -- a refresh with nothing to do notes nothing
-        update baton.stream_tables s set next_due = baton_internal.next_refresh(s.schedule, baton_internal.clock(), s.effective_mode <> 'FULL')
-         where s.stream_id = stream.stream_id and s.next_due <= baton_internal.clock() and not baton_internal.rests(s);
-    end if;
 exception when others or query_canceled or assert_failure then
     problem := sqlstate || ': ' || sqlerrm;
     stream.failed_in_a_row := stream.failed_in_a_row + 1;
@@ -140,6 +136,27 @@ end
 $$;
 comment on function baton_internal.tidy_captures(boolean) is 'deletes captured changes that every stream table has seen';
 
+-- Whether there is nothing to do for a stream table that is due. Then it rests, or waits for its next moment.
+create function baton_internal.is_idle(id int)
+returns boolean
+language plpgsql
+as $$
+declare
+    stream constant baton.stream_tables := (select s from baton.stream_tables s where s.stream_id = id);
+begin
+    if stream.effective_mode = 'FULL' then
+        return false;
+    elsif not baton_internal.is_current(stream) then
+        return false;
+    end if;
+    if not baton_internal.rests(stream) then
+        update baton.stream_tables s set next_due = baton_internal.next_refresh(s.schedule, baton_internal.clock()) where s.stream_id = id;
+    end if;
+    return true;
+end
+$$;
+comment on function baton_internal.is_idle(int) is 'whether a stream table that is due needs no refresh';
+
 -- Refresh the first stream table that is due and that nobody else is at work on, with its family; null when there is none.
 create function baton_internal.refresh_due_stream(state jsonb)
 returns jsonb
@@ -150,6 +167,7 @@ declare
     candidate int;
 begin
     for candidate in select w.stream_id from baton_internal.stream_work w where w.due <= baton_internal.clock() order by w.level, w.due, w.stream_id loop
+        continue when baton_internal.is_idle(candidate);
         if baton_internal.refresh_family(candidate) then
             return jsonb_build_object('refreshed', coalesce((state ->> 'refreshed')::int, 0) + 1);
         end if;

@@ -22,6 +22,7 @@ begin
                       where s.schedule = 'live' and not s.paused and s.stopped_at is null and s.frontier is not null and s.failed_in_a_row = 0 and s.effective_mode <> 'FULL'
                         and s.next_due <= baton_internal.clock() and not baton_internal.rests(s)
                       order by s.level, s.next_due, s.stream_id loop
+        continue when baton_internal.is_idle(candidate);
         if baton_internal.refresh_family(candidate) then
             select 0, true into pause, deaf;
             return;

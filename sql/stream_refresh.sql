@@ -74,13 +74,14 @@ end
 $$;
 comment on function baton_internal.open_stream(regclass) is 'locks a stream table and lets this transaction write to it';
 
--- Whether the last refresh has seen all that a snapshot shows. By no clock: clocks are set back, and a standby has another one.
+-- Whether the last refresh has seen all that a snapshot shows, while the snapshot does not show that refresh. By no clock: clocks are set back, and a standby has another one. A
+-- snapshot does not list its own transaction, which may have changed sources after its refresh.
 create function baton_internal.has_seen(stream baton.stream_tables, sight pg_snapshot)
 returns boolean
 language plpgsql stable
 as $$
 begin
-    return pg_snapshot_xmax(stream.frontier) >= pg_snapshot_xmax(sight)
+    return pg_snapshot_xmax(stream.frontier) >= pg_snapshot_xmax(sight) and not pg_visible_in_snapshot(stream.frontier_xid, sight)
        and pg_snapshot_xmax(stream.frontier) <= pg_snapshot_xmax(pg_current_snapshot())  -- else it is of another history
        and stream.system_identifier = baton_internal.system_identifier() and stream.relation_id = stream.relation::oid
        and not exists (select from pg_snapshot_xip(stream.frontier) x where pg_visible_in_snapshot(x, sight));

@@ -23,7 +23,7 @@ using namespace baton;
 
 namespace {
 
-constexpr std::int64_t longest_quiet_us = 30 * USECS_PER_SEC;
+constexpr std::int64_t longest_quiet_us = 60 * USECS_PER_SEC;
 
 struct Known {
     std::vector<char> text;  // a jsonb value

@@ -89,6 +89,16 @@ TEST_P(StreamRaces, a_refresh_that_waited_for_one_that_failed_does_the_work) {
     EXPECT_EQ(one_->value("select count(*) from outbox_result"), "1");
 }
 
+TEST_P(StreamRaces, what_a_transaction_changed_after_its_refresh_comes_with_the_next) {
+    one_->exec("begin; select pg_current_xact_id()");
+    other_->exec("update source set v = v + 1 where n = 3");  // a later transaction, committed before the refresh
+    refresh(*one_);
+    one_->exec("update source set v = v + 1 where n <= 2; commit");
+    const auto next = refresh(*one_);
+    EXPECT_TRUE(next.ends_with(" 2-2")) << next;
+    EXPECT_EQ(differences(*one_), "0 missing, 0 surplus");
+}
+
 TEST_P(StreamRaces, what_a_waiting_transaction_wrote_itself_is_in_its_refresh) {
     one_->exec("update source set v = v + 1 where n = 1");
     one_->exec("begin");
