@@ -1,5 +1,6 @@
 #include "doorbell.hpp"
 
+#include "owner.hpp"
 #include "pg/guard.hpp"
 #include "pg/memory.hpp"
 #include "pg/role.hpp"
@@ -183,17 +184,6 @@ Datum one_column(FunctionCallInfo fcinfo, std::int64_t value) {
     });
 }
 
-// Who owns a function.
-Oid owner_of(Oid function) {
-    return pg::call([&] {
-        const HeapTuple row = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
-        if (!HeapTupleIsValid(row)) elog(ERROR, "cache lookup failed for function %u", function);
-        const Oid owner = reinterpret_cast<Form_pg_proc>(GETSTRUCT(row))->proowner;
-        ReleaseSysCache(row);
-        return owner;
-    });
-}
-
 // Let the log notice that it came from another history: once per session, before its first event here
 // commits. As baton's owner, because a writer needs no right but INSERT. What is remembered outlives a
 // rollback: verify_era() says so only of what another transaction has committed.
@@ -201,7 +191,7 @@ void verify_era(Oid outbox, bool made_by_baton, Oid trigger_function) {
     static auto& verified = *new std::vector<Oid>;  // never destroyed: nothing of ours runs at exit
     if (std::find(verified.begin(), verified.end(), outbox) != verified.end()) return;
     sift::forget_mark();
-    const pg::RestrictedRole role(owner_of(trigger_function));
+    const pg::RestrictedRole role(owner::of_function(trigger_function));
     pg::Spi spi;
     const std::array<pg::SqlParam, 2> params{
         {{REGCLASSOID, ObjectIdGetDatum(outbox)}, {BOOLOID, BoolGetDatum(made_by_baton)}}};

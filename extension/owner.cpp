@@ -49,6 +49,16 @@ Oid lock(Oid table) {
     });
 }
 
+Oid of_function(Oid function) {
+    return pg::call([&] {
+        const HeapTuple row = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
+        if (!HeapTupleIsValid(row)) elog(ERROR, "cache lookup failed for function %u", function);
+        const Oid owner = reinterpret_cast<Form_pg_proc>(GETSTRUCT(row))->proowner;
+        ReleaseSysCache(row);
+        return owner;
+    });
+}
+
 }  // namespace baton::owner
 
 using namespace baton;

@@ -8,6 +8,9 @@ namespace baton::owner {
 // Lock a table against a change of its owner, and return the owner.
 Oid lock(Oid table);
 
+// Who owns a function.
+Oid of_function(Oid function);
+
 // For a scope, baton_internal.acting_role() names the owner.
 class Acting {
   public:

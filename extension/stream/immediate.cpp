@@ -1,5 +1,6 @@
 #include "stream/immediate.hpp"
 
+#include "owner.hpp"
 #include "pg/role.hpp"
 #include "pg/spi.hpp"
 #include "pg/xact.hpp"
@@ -67,16 +68,6 @@ class Refreshing {
     bool before_;
 };
 
-Oid owner_of(Oid function) {
-    return pg::call([&] {
-        const HeapTuple row = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
-        if (!HeapTupleIsValid(row)) elog(ERROR, "cache lookup failed for function %u", function);
-        const Oid owner = reinterpret_cast<Form_pg_proc>(GETSTRUCT(row))->proowner;
-        ReleaseSysCache(row);
-        return owner;
-    });
-}
-
 // Refresh what reads these sources. As baton's owner: a writer needs no right on stream tables.
 void refresh(const std::vector<Oid>& sources, Oid refresher) {
     const Datum list = pg::call([&] {
@@ -86,7 +77,7 @@ void refresh(const std::vector<Oid>& sources, Oid refresher) {
                                                true, TYPALIGN_INT));
     });
     const Refreshing scope;
-    const pg::RestrictedRole role(owner_of(refresher));
+    const pg::RestrictedRole role(owner::of_function(refresher));
     pg::Spi spi;
     const std::array<pg::SqlParam, 2> params{
         {{OIDARRAYOID, list}, {BOOLOID, BoolGetDatum(cannot_be_told_apart)}}};
