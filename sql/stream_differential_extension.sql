@@ -64,18 +64,24 @@ as $$
 $$;
 comment on function baton_internal.compiled_sources(jsonb) is 'sources of a compiled query';
 
--- Have the sources of a stream table captured, and let its owner read of the buffers what the query reads.
+-- Have the sources of a stream table captured, and let its owner read of the buffers what the query reads. The buffers are locked until the transaction ends: nobody
+-- deletes changes before the stream table is there to be seen, and two grants on one buffer at once are an error. Nobody writes to a source while an
+-- IMMEDIATE one is made, since a writer would not know of it.
 create function baton_internal.capture_for_stream(stream baton.stream_tables, owner oid)
 returns void
 language plpgsql
+set lock_timeout = '5s'
 as $$
 declare
     it record;
     buffer regclass;
 begin
     for it in select s.source, s.captured as columns from baton_internal.stream_sources s where s.stream_id = stream.stream_id and s.captured is not null order by s.source loop
-        perform pg_advisory_xact_lock(hashtext('baton_internal.capture_for_stream'), it.source::oid::int);  -- two grants on one buffer at once are an error
+        if stream.refresh_mode = 'IMMEDIATE' and not baton_internal.is_immediate_refresh() then
+            execute format('lock table %s in share row exclusive mode', it.source);
+        end if;
         buffer := baton_internal.capture_source(it.source, it.columns, pg_catalog.pg_get_userbyid(owner));
+        execute format('lock table %s in share update exclusive mode', buffer);
         execute format('grant select (%s) on %s to %s',
                        (select string_agg(n, ', ') from unnest('{xid,step,weight}'::text[] || array(select 'c' || c from unnest(it.columns) c)) n), buffer, owner::regrole);
     end loop;
@@ -111,6 +117,42 @@ end
 $$;
 comment on function baton_internal.index_rows(regclass) is 'index by which a refresh finds rows of a stream table';
 
+-- The views that a query reads, through others as well.
+create function baton_internal.views_below(query_view regclass)
+returns oid[]
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return array(
+        with recursive views (relation) as (
+            select query_view::oid
+            union
+            select d.refobjid from views v join pg_rewrite r on r.ev_class = v.relation
+              join pg_depend d on d.classid = 'pg_rewrite'::regclass and d.objid = r.oid and d.refclassid = 'pg_class'::regclass
+              join pg_class c on c.oid = d.refobjid and c.relkind = 'v')
+        select v.relation from views v order by v.relation);
+end
+$$;
+comment on function baton_internal.views_below(regclass) is 'a view and the views that it reads';
+
+-- Fingerprint what a query means beyond its own text: the views that it reads, and since when its functions are as they are.
+create function baton_internal.query_state(query_view regclass)
+returns text
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    views constant oid[] := baton_internal.views_below(query_view);
+begin
+    return md5(concat_ws('|', (select string_agg(pg_get_viewdef(v), ';' order by v) from unnest(views) v where v <> query_view::oid),
+        (select string_agg(distinct concat_ws(' ', p.oid, p.xmin), ';') from pg_rewrite r
+           join pg_depend d on d.classid = 'pg_rewrite'::regclass and d.objid = r.oid and d.refclassid = 'pg_proc'::regclass
+           join pg_proc p on p.oid = d.refobjid where r.ev_class = any (views))));
+end
+$$;
+comment on function baton_internal.query_state(regclass) is 'fingerprint of the views and functions of a query';
+
 -- Fingerprint all that must not change between two refreshes of which the second is differential. Null where a source is gone. The table's file is another
 -- one after it was made unlogged and logged again, and a crash in between emptied it.
 create function baton_internal.stream_state(stream baton.stream_tables)
@@ -118,7 +160,7 @@ returns jsonb
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $$
-    select case when bool_and(x.state is not null) then jsonb_object_agg(x.source::oid, md5(x.state || x.obstacle)) || jsonb_build_object('owner', min(x.owner), 'file', min(x.file)) end
+    select case when bool_and(x.state is not null) then jsonb_object_agg(x.source::oid, md5(x.state || x.obstacle)) || jsonb_build_object('owner', min(x.owner), 'file', min(x.file), 'query', baton_internal.query_state(stream.query_view)) end
       from (select s.source, baton_internal.source_state(s.source, s.captured) as state,
                    coalesce(baton_internal.source_obstacle(s.source, s.captured, c.relowner), '') as obstacle, c.relowner::text as owner, c.relfilenode as file
               from baton_internal.stream_sources s join pg_class c on c.oid = stream.relation
@@ -181,7 +223,7 @@ begin
       from baton_internal.stream_sources s where s.stream_id = stream.stream_id and s.captured is not null;
     if known -> 'state' <> 'null' and not known -> 'buffers' @> '[null]' then
         perform baton_internal.keep_in_mind(stream.stream_id, known, baton_internal.oids(known, 'tables') || baton_internal.oids(known, 'buffers')
-                                            || stream.relation::oid || stream.query_view::oid, since);
+                                            || baton_internal.views_below(stream.query_view) || stream.relation::oid, since);
     end if;
     return known;
 end
@@ -305,21 +347,49 @@ end
 $$;
 comment on function baton_internal.renew_capture(baton.stream_tables) is 'captures the sources of a stream table anew after they were altered';
 
--- Delete captured changes that every stream table has seen.
+-- Take the right to read a change buffer from those who own no stream table any more that may follow the source. Nobody tells when a right on the source is revoked.
+create function baton_internal.close_buffer(source regclass, buffer regclass)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    it record;
+begin
+    for it in select g.grantee::regrole as reader, string_agg(format('select (%I)', a.attname), ', ') as rights
+                from pg_attribute a cross join lateral aclexplode(a.attacl) g
+               where a.attrelid = buffer and a.attnum > 0 and not a.attisdropped and g.grantee <> 0
+                 and not exists (select from baton_internal.stream_sources s join baton.stream_tables t using (stream_id) join pg_class c on c.oid = t.relation
+                                  where s.source = close_buffer.source and s.captured is not null and c.relowner = g.grantee
+                                    and baton_internal.source_obstacle(s.source, s.captured, c.relowner) is null)
+               group by g.grantee loop
+        execute format('revoke %s on %s from %s', it.rights, buffer, it.reader);
+    end loop;
+end
+$$;
+comment on function baton_internal.close_buffer(regclass, regclass) is 'revokes the right to read a change buffer from who may not read the source';
+
+-- Delete captured changes that every stream table has seen, also those that are being made: what they are is looked at behind the lock of the buffer.
 create function baton_internal.trim_changes()
 returns void
 language plpgsql
 as $$
 declare
     it record;
+    unseen text;
 begin
-    for it in select b.buffer, string_agg(format('baton_internal.is_unseen(xid, step, %L, %L, %L)', t.frontier, t.frontier_xid, t.frontier_step), ' or ')
-                                   filter (where t.stream_id is not null) as unseen
-                from baton_internal.stream_sources s
-               cross join lateral baton_internal.change_buffer(s.source) b (buffer)
-                left join baton.stream_tables t on t.stream_id = s.stream_id and s.captured is not null and t.effective_mode <> 'FULL' and t.source_state is not null
-               where b.buffer is not null group by b.buffer loop
-        execute format('delete from %s where (%s) is not true', it.buffer, coalesce(it.unseen, 'false'));
+    for it in select s.source, b.buffer from (select distinct n.source from baton_internal.stream_sources n) s
+               cross join lateral baton_internal.change_buffer(s.source) b (buffer) where b.buffer is not null loop
+        begin
+            execute format('lock table %s in share update exclusive mode nowait', it.buffer);
+        exception when lock_not_available then
+            continue;  -- somebody makes a stream table that nobody else can see yet, or the server cleans up
+        end;
+        perform baton_internal.close_buffer(it.source, it.buffer);
+        select string_agg(format('baton_internal.is_unseen(xid, step, %L, %L, %L)', t.frontier, t.frontier_xid, t.frontier_step), ' or ') into unseen
+          from baton_internal.stream_sources s join baton.stream_tables t using (stream_id)
+         where s.source = it.source and s.captured is not null and t.effective_mode <> 'FULL' and t.source_state is not null;
+        execute format('delete from %s where (%s) is not true', it.buffer, coalesce(unseen, 'false'));
     end loop;
 end
 $$;

@@ -1,7 +1,8 @@
 // What this session knows about stream tables and need not find out again: the catalogs say the same as long
 // as the server tells of no change to a table that matters.
 //
-//   keep_in_mind, recall   a text per stream table, forgotten when one of its tables or any role was altered
+//   keep_in_mind, recall   a text per stream table, forgotten when one of its tables or any role,
+//                          schema, function or replication origin was altered
 //   note_quiet, is_quiet   that there was nothing to do, until somebody commits a change of a source
 //
 // Somebody's COMMIT PREPARED may ring no bell (doorbell.hpp), so nobody is quiet for long without another
@@ -60,7 +61,7 @@ void other_altered(Datum, int, uint32) {
 void watch() {
     static const bool watching = [] {
         CacheRegisterRelcacheCallback(table_altered, Datum{0});
-        for (const int cache : {AUTHOID, AUTHMEMROLEMEM, NAMESPACEOID, PROCOID})
+        for (const int cache : {AUTHOID, AUTHMEMROLEMEM, NAMESPACEOID, PROCOID, REPLORIGIDENT})
             CacheRegisterSyscacheCallback(cache, other_altered, Datum{0});
         return true;
     }();

@@ -144,6 +144,50 @@ TEST_F(StreamImmediate, a_truncate_is_seen_whole_by_a_refresh_in_an_old_snapshot
     EXPECT_EQ(differences(), "none");
 }
 
+TEST_F(StreamImmediate, changes_are_kept_for_a_stream_table_that_is_being_made) {
+    create("first", "select id, amount from lines", "DIFFERENTIAL");
+    Connection maker(url_);
+    maker.exec(
+        "begin; select baton.create_stream_table('second', 'select id, amount from lines', null, "
+        "'DIFFERENTIAL')");
+    db_->exec("update lines set amount = amount + 1 where id < 5; delete from lines where id = 9");
+    db_->exec("select baton.refresh_stream_table('first'); select baton_internal.trim_changes()");
+    maker.exec("commit");
+    db_->exec("select baton_internal.trim_changes(); select baton.refresh_stream_table('second')");
+    EXPECT_EQ(differences(), "none");
+    maker.exec(
+        "begin; select baton.alter_stream_table('first', refresh_mode => 'FULL'); select "
+        "baton.alter_stream_table('first', refresh_mode => 'DIFFERENTIAL'); "
+        "select baton.refresh_stream_table('first')");
+    db_->exec(
+        "update lines set amount = amount + 1 where id < 5; select baton.refresh_stream_table('second'); "
+        "select baton_internal.trim_changes()");
+    maker.exec("commit");
+    db_->exec("select baton_internal.trim_changes(); select baton.refresh_stream_table('first')");
+    EXPECT_EQ(differences(), "none");
+    EXPECT_EQ(
+        db_->value("select count(*) from " + db_->value("select baton_internal.change_buffer('lines')")), "8")
+        << "until all have seen them";
+}
+
+TEST_F(StreamImmediate, nobody_writes_unseen_while_an_immediate_one_is_made) {
+    create("first", "select id, amount from lines", "IMMEDIATE");
+    Connection maker(url_);
+    maker.exec(
+        "begin; select baton.create_stream_table('now', 'select id, amount from lines', null, 'IMMEDIATE')");
+    db_->exec("set lock_timeout = '200ms'");
+    try {
+        db_->exec("update lines set amount = amount + 1 where id < 5");
+        ADD_FAILURE() << "a writer who knows nothing of it";
+    } catch (const SqlError& error) {
+        EXPECT_EQ(error.sqlstate(), "55P03");
+    }
+    maker.exec("commit");
+    db_->exec(
+        "update lines set amount = amount + 1 where id < 5; select baton.refresh_stream_table('first')");
+    EXPECT_EQ(differences(), "none");
+}
+
 TEST_F(StreamImmediate, a_prepared_transaction_holds_up_only_whoever_writes_next) {
     create("totals",
            "select p.name, count(*) as n from products p join lines l on l.product = p.id group by p.name",

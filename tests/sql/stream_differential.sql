@@ -113,6 +113,20 @@ select is(refreshed('of_parts'), 'FULL 1-0', 'one that is attached makes it full
 insert into parts_2 values (6, 12);
 select is(refreshed('of_parts'), 'DIFFERENTIAL 1-0', 'once');
 
+-- views and functions of the query that are replaced
+create view cheap as select id, amount from orders where amount < 50;
+create function label(n int) returns text language sql immutable as $$ select 'order ' || n $$;
+select baton.create_stream_table('labels', 'select label(id) as label, amount from cheap', null, 'DIFFERENTIAL');
+select is(refreshed('labels'), 'DIFFERENTIAL 0-0', 'all is as it was');
+create or replace view cheap as select id, amount from orders where amount < 60;
+select is(refreshed('labels') ~ '^FULL [0-9-]+$', true, 'another view is another query');
+create or replace function label(n int) returns text language sql immutable as $$ select 'no. ' || n $$;
+select is(refreshed('labels') ~ '^FULL [0-9-]+$', true, 'so is another function');
+update orders set amount = 59 where id = 250;
+select is(refreshed('labels') ~ '^DIFFERENTIAL [0-9-]+$', true, 'and it goes on');
+select baton.drop_stream_table('labels');
+drop view cheap;
+
 -- what cannot be followed
 select is((select reason from baton.stream_table_status(baton.create_stream_table('timed', 'select id, now() as at from orders', null)::text)), 'the time of the query is used elsewhere than in a condition of WHERE or an inner join',
           'AUTO says why it is full');
