@@ -80,8 +80,17 @@ begin
         if stream.refresh_mode = 'IMMEDIATE' and not baton_internal.is_immediate_refresh() then
             execute format('lock table %s in share row exclusive mode', it.source);
         end if;
-        buffer := baton_internal.capture_source(it.source, it.columns, pg_catalog.pg_get_userbyid(owner));
-        execute format('lock table %s in share update exclusive mode', buffer);
+        for attempt in 1 .. 3 loop  -- maintenance may drop a buffer that nobody used
+            begin
+                buffer := baton_internal.capture_source(it.source, it.columns, pg_catalog.pg_get_userbyid(owner));
+                execute format('lock table %s in share update exclusive mode', buffer);
+                exit;
+            exception when undefined_table then
+                if attempt = 3 then
+                    raise;
+                end if;
+            end;
+        end loop;
         execute format('grant select (%s) on %s to %s',
                        (select string_agg(n, ', ') from unnest('{xid,step,weight}'::text[] || array(select 'c' || c from unnest(it.columns) c)) n), buffer, owner::regrole);
     end loop;
