@@ -35,14 +35,15 @@ end
 $$;
 comment on function baton_internal.refresh_live() is 'refreshes live stream tables that are due, and says how long the worker may sleep';
 
--- For the worker: how many helpers could be of use now. One that waits for its turn is work for a helper, and a job that took long may keep others waiting.
+-- For the worker: how many helpers could be of use now: as many stream tables as have something to do and have waited for their turn. A helper is a new session that
+-- has to find out everything about them, so one that the worker knows to be idle is no reason.
 create function baton_internal.stream_helpers()
 returns int
 language sql
 set search_path = pg_catalog, pg_temp
 as $$
-    select case when (select j.last_duration > interval '500 milliseconds' from baton.jobs j where j.name = 'refresh stream tables') then count(*)
-                else count(*) filter (where w.due <= baton_internal.clock()) end::int - 1
-      from baton_internal.stream_work w
+    select count(*)::int from (
+        select w.stream_id from baton_internal.stream_work w where w.due < baton_internal.clock() - interval '500 milliseconds' order by w.due limit 100) late
+     where not baton_internal.is_idle(late.stream_id)
 $$;
 comment on function baton_internal.stream_helpers() is 'how many processes could refresh stream tables beside the worker';

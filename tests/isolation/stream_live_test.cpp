@@ -68,6 +68,10 @@ TEST_F(StreamLive, who_reads_several_in_one_snapshot_sees_one_state) {
             db.exec(n % 5 == 0 ? "rollback" : "commit");
         }
     });
+    wait_until("all follow changes", [&] {  // after they were made, each is computed anew once
+        return db_->value("select bool_and(last_mode = 'DIFFERENTIAL') from baton.stream_table_status()") ==
+               "t";
+    });
     int states = 0;
     std::string last;
     wait_until("enough states were seen", [&] {
