@@ -82,7 +82,6 @@ void Load::keep_going(Work work) {
     while (!stopping_) {
         try {
             Connection db(db_, "baton audit writer");
-            prepare(db);
             while (!stopping_) work(db);
         } catch (const ConnectionError&) {
             nap(100ms);  // the server is away, perhaps on purpose
@@ -166,22 +165,22 @@ void Load::transact(Connection& db, std::mt19937& random) {
     }
 }
 
-// Both statements take the key's next numbers and write the ledger.
-void Load::prepare(Connection& db) const {
-    const std::string take = fmt::format(
+// Take the key's next numbers and write the ledger, and the events where they are inserted. Not prepared: a
+// pool gives the next statement another session.
+std::string Load::statement(Way way) const {
+    std::string sql = fmt::format(
         "with own as (update {0}.keys set number = number + $2::int where key = $1 returning number - "
         "$2::int as "
         "number), noted as (insert into {0}.ledger select $3::bigint, $2::int, $1, number + 1 from own)",
         name_);
-    db.prepare("take", take + " select number + 1 from own");
-    db.prepare(
-        "insert",
-        take + fmt::format(", published as (insert into {}.events (event_id, event_type, partition_key, "
-                           "payload) select ($4::text || lpad(to_hex($3::bigint + i - 1), {}, '0'))::uuid, "
-                           "'audited', $1, jsonb_build_object('key', $1, 'number', number + i, 'padding', "
-                           "$5::text) from own, generate_series(1, $2::int) i order by i) select number + 1 "
-                           "from own",
-                           name_, Names::digits));
+    if (way == Way::insert)
+        sql += fmt::format(
+            ", published as (insert into {}.events (event_id, event_type, partition_key, "
+            "payload) select ($4::text || lpad(to_hex($3::bigint + i - 1), {}, '0'))::uuid, "
+            "'audited', $1, jsonb_build_object('key', $1, 'number', number + i, 'padding', "
+            "$5::text) from own, generate_series(1, $2::int) i order by i)",
+            name_, Names::digits);
+    return sql + " select number + 1 from own";
 }
 
 // Publish events of a key with its next numbers.
@@ -193,7 +192,7 @@ void Load::publish(Connection& db, std::vector<Range>& ranges, int key, int coun
         params.emplace_back(names_.prefix());
         params.emplace_back(padding_);
     }
-    const auto number = db.run_prepared(way == Way::insert ? "insert" : "take", params).number<long>(0, 0);
+    const auto number = db.query(statement(way), params).number<long>(0, 0);
     number_events(range, number);
     if (way == Way::publish_many) publish_many(db, range, key, number);
     if (way == Way::copy) copy(db, range, key, number);

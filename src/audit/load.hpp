@@ -64,7 +64,7 @@ class Load {
     void write(unsigned number);
     void hold_open();
     void transact(postgres::Connection& db, std::mt19937& random);
-    void prepare(postgres::Connection& db) const;
+    std::string statement(Way way) const;
     void publish(postgres::Connection& db, std::vector<Range>& ranges, int key, int count, Way way);
     void publish_many(postgres::Connection& db, Range range, int key, long number) const;
     void copy(postgres::Connection& db, Range range, int key, long number) const;
