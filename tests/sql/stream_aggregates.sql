@@ -18,24 +18,7 @@ insert into shop.queries (query) values
     ('select shop, count(*) filter (where paid) as n, sum(units) filter (where kind < ''c'') as s, max(price) filter (where not paid) as m from shop.sales group by shop'),
     ('select shop, count(units) filter (where paid) as n, sum(units) filter (where paid) as s, avg(units) filter (where paid) as a from shop.sales group by shop'),
     ('select t.town, max(s.units) as most, min(s.id) as first, sum(s.price) as s from shop.towns t left join shop.sales s on s.shop = t.shop group by t.town');
-select lives_ok(format('select baton.create_stream_table(%L, %L, null, %L)', 's' || q.number, q.query, case i.form when 'extension' then 'DIFFERENTIAL' else 'AUTO' end), q.query)
-  from shop.queries q, baton.installation i order by q.number;
-
--- Refresh all stream tables, and say which of them was computed in full or is wrong.
-create function shop.refreshed() returns setof text language plpgsql as $$
-declare
-    it record;
-    done record;
-    compared record;
-begin
-    for it in select q.*, s.effective_mode from shop.queries q join baton.stream_tables s on s.relation = ('s' || q.number)::regclass order by q.number loop
-        done := baton.refresh_stream_table('s' || it.number);
-        compared := baton.verify_stream_table('s' || it.number);
-        if done.mode <> it.effective_mode or compared.missing + compared.surplus > 0 then
-            return next format('%s, %s missing, %s surplus: %s', done.mode, compared.missing, compared.surplus, it.query);
-        end if;
-    end loop;
-end $$;
+\ir fixtures/stream_queries.sql
 insert into shop.sales (shop, units, price, kind, paid) values (1, 99, 0.01, 'A', false), (7, null, null, null, null), (null, 1, 1, 'x', true);
 select is_empty('select shop.refreshed()', 'new extremes and new groups');
 delete from shop.sales where units = 99 or kind = 'x';

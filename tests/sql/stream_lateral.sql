@@ -44,26 +44,7 @@ insert into shop.queries (query) values
       select r.page, count(v.at) as n from reach r left join shop.visits v on v.page = r.page group by r.page'),
     ('select p.id from shop.people p where p.id in (with recursive up (id) as (select boss from shop.people where team = ''b'' union select q.boss from up join shop.people q on q.id = up.id) select id from up)');
 
-select lives_ok(format('select baton.create_stream_table(%L, %L, null, %L)', 's' || q.number, q.query, case i.form when 'extension' then 'DIFFERENTIAL' else 'AUTO' end), q.query)
-  from shop.queries q, baton.installation i order by q.number;
-select is(s.effective_mode || coalesce(': ' || s.reason, ''), case i.form when 'extension' then 'DIFFERENTIAL' else 'FULL: ' || s.reason end, 'the mode of ' || s.query)
-  from baton.stream_tables s, baton.installation i;
-
--- Refresh all stream tables, and say which of them was computed in full or is wrong.
-create function shop.refreshed() returns setof text language plpgsql as $$
-declare
-    it record;
-    done record;
-    compared record;
-begin
-    for it in select q.*, s.effective_mode from shop.queries q join baton.stream_tables s on s.relation = ('s' || q.number)::regclass order by q.number loop
-        done := baton.refresh_stream_table('s' || it.number);
-        compared := baton.verify_stream_table('s' || it.number);
-        if done.mode <> it.effective_mode or compared.missing + compared.surplus > 0 then
-            return next format('%s, %s missing, %s surplus: %s', done.mode, compared.missing, compared.surplus, it.query);
-        end if;
-    end loop;
-end $$;
+\ir fixtures/stream_queries.sql
 select is_empty('select shop.refreshed()', 'nothing has happened');
 insert into shop.visits values (3, 2, 70), (3, 2, 71), (11, 6, 72), (null, 1, 73);
 select is_empty('select shop.refreshed()', 'rows come in a table that is read inside');

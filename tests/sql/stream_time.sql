@@ -17,26 +17,7 @@ insert into shop.queries (query) values
     ('select l.id, (select count(*) from shop.calls c where c.line = l.id and c.at between now() - interval ''1 s'' and now()) as n from shop.lines l'),
     ('select id from shop.lines l where exists (select from shop.calls c where c.line = l.id and c.at > now() - interval ''20 ms'' and c.at < now())'),
     ('select id from shop.calls where day = current_date and id % 1000 = 0 or day is null and localtimestamp > ''2020-01-01''');
-select lives_ok(format('select baton.create_stream_table(%L, %L, null, %L)', 's' || q.number, q.query, case i.form when 'extension' then 'DIFFERENTIAL' else 'AUTO' end), q.query)
-  from shop.queries q, baton.installation i order by q.number;
-select is(s.effective_mode || coalesce(': ' || s.reason, ''), case i.form when 'extension' then 'DIFFERENTIAL' else 'FULL: ' || s.reason end, 'the mode of ' || s.query)
-  from baton.stream_tables s, baton.installation i;
-
--- Refresh and compare each stream table at the same time.
-create function shop.refreshed() returns setof text language plpgsql as $$
-declare
-    it record;
-    done record;
-    compared record;
-begin
-    for it in select q.*, s.effective_mode from shop.queries q join baton.stream_tables s on s.relation = ('s' || q.number)::regclass order by q.number loop
-        done := baton.refresh_stream_table('s' || it.number);
-        compared := baton.verify_stream_table('s' || it.number);
-        if done.mode <> it.effective_mode or compared.missing + compared.surplus > 0 then
-            return next format('%s, %s missing, %s surplus: %s', done.mode, compared.missing, compared.surplus, it.query);
-        end if;
-    end loop;
-end $$;
+\ir fixtures/stream_queries.sql
 select count(*) as before from s2 where n > 0 \gset
 select max(last) as last from s2 \gset
 select is_empty('select shop.refreshed()', 'the time has passed');
