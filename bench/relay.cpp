@@ -17,6 +17,7 @@
 #include <fstream>
 #include <thread>
 
+#include "base/life_sign.hpp"
 #include "assembly/pipeline_parts.hpp"
 #include "base/process.hpp"
 #include "brokers/kafka/tests/server.hpp"
@@ -188,7 +189,7 @@ std::vector<double> latencies(const Rival& rival, const std::string& url, int tr
     Connection db(url);
     const std::string group = new_group();
     const auto config = relay::parse_config(config_of(group, "events", rival.sink, "latest"), "bench");
-    auto parts = assembly::make_parts(config.pipelines.front(), {url, assembly::make_owner_name()});
+    auto parts = assembly::make_parts(config.pipelines.front(), {url, show_life()});
     const auto count = static_cast<std::size_t>(transactions) * static_cast<std::size_t>(rows);
     const long base = std::stol(db.value("select coalesce(max(id), 0) from events"));
     std::vector<Clock::time_point> committed(count), delivered(count);

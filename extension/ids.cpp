@@ -1,8 +1,10 @@
 // baton.uuid_v7(at): the same as the SQL function of the plain form, without its detour over text.
+// baton_internal.system_identifier(): the cluster's identity, which the server has read when it started.
 
 #include "pg/guard.hpp"
 
 BATON_FUNCTION(baton_uuid_v7);
+BATON_FUNCTION(baton_system_identifier);
 
 using namespace baton;
 
@@ -30,4 +32,8 @@ extern "C" Datum baton_uuid_v7(PG_FUNCTION_ARGS) {
         make_version_7(*id, PG_GETARG_TIMESTAMPTZ(0));
         return UUIDPGetDatum(id);
     });
+}
+
+extern "C" Datum baton_system_identifier(PG_FUNCTION_ARGS) {
+    PG_RETURN_INT64(static_cast<std::int64_t>(GetSystemIdentifier()));
 }

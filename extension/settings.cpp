@@ -1,5 +1,6 @@
 #include "settings.hpp"
 
+#include <algorithm>
 #include <charconv>
 
 #include "pg/guard.hpp"
@@ -80,6 +81,16 @@ void define_scheduler() {
 void define() {
     define_core();
     define_scheduler();
+}
+
+std::size_t parameter(std::string_view name) {
+    return static_cast<std::size_t>(
+        std::ranges::find_if(table, [name](const Setting& one) { return one.name == name; }) -
+        std::begin(table));
+}
+
+bool session_says(std::size_t parameter) {
+    return !is_unset(values[parameter]);
 }
 
 bool scheduler_enabled() {

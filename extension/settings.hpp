@@ -6,10 +6,18 @@
 // plain-SQL installs of other versions on the same server may know other parameters, and a reserved prefix
 // would remove them.
 
+#include <cstddef>
+#include <string_view>
+
 namespace baton::settings {
 
 // Define every parameter; called once, by _PG_init.
 void define();
+
+// A parameter of the SQL core, by its place in the table.
+std::size_t parameter(std::string_view name);
+// Whether this session has given a parameter of the SQL core a value.
+bool session_says(std::size_t parameter);
 
 // Parameters of the scheduler. A reload changes them.
 bool scheduler_enabled();

@@ -5,6 +5,7 @@
 
 #include "pg/guard.hpp"
 #include "pg/sequence.hpp"
+#include "settings.hpp"
 
 BATON_FUNCTION(baton_sift_event);
 
@@ -64,13 +65,13 @@ AttrNumber column(TupleDesc shape, const char* name) {
     return static_cast<AttrNumber>(number);
 }
 
-// Find the judge, which stands in the schema of the sieve.
-Oid find_judge(Oid sieve) {
+// Find a function without arguments, which stands in the schema of the sieve.
+Oid find_function(const char* name, Oid sieve) {
     oidvector* const none = buildoidvector(nullptr, 0);
-    const Oid judge = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid, CStringGetDatum("judge_event"),
+    const Oid found = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid, CStringGetDatum(name),
                                       PointerGetDatum(none), ObjectIdGetDatum(get_func_namespace(sieve)));
-    if (!OidIsValid(judge)) elog(ERROR, "judge_event() is missing");
-    return judge;
+    if (!OidIsValid(found)) elog(ERROR, "%s() is missing", name);
+    return found;
 }
 
 // Find the sequence behind the ids of a partition's log, and its mark, which stands in the schema of the
@@ -214,6 +215,36 @@ bool is_handed_out(const Sieve& sieve, TupleTableSlot* event) {
     return id > mark_of(sieve.numbering.mark, xid) && id <= pg::last_value(sieve.numbering.ids);
 }
 
+// The switch publishing_is_on(), as it stands in the catalog (sql/switches.sql). Read once per session, and
+// again when the server says that some function has changed. A session that has set the parameter gets "off":
+// the judge knows.
+struct KnownSwitch {
+    std::uint64_t changes;  // of functions, when the switch was read
+    bool is_on;
+};
+KnownSwitch known_switch{0, false};
+std::uint64_t function_changes = 1;
+
+void count_change(Datum, int, uint32) {
+    ++function_changes;
+}
+
+bool is_publishing_on(Oid sieve) {
+    static const bool watching = [] {
+        CacheRegisterSyscacheCallback(PROCOID, count_change, Datum{0});
+        return true;
+    }();
+    static const std::size_t parameter = settings::parameter("baton.outbox_enabled");
+    if (!watching || settings::session_says(parameter)) return false;
+    if (known_switch.changes != function_changes) {
+        const std::uint64_t changes = function_changes;  // one that comes while the switch is read counts
+        const bool is_on = pg::call(
+            [&] { return DatumGetBool(OidFunctionCall0(find_function("publishing_is_on", sieve))); });
+        known_switch = {changes, is_on};
+    }
+    return known_switch.is_on;
+}
+
 // Whether nothing about an event is worth a closer look.
 bool is_ordinary(const Sieve& sieve, TupleTableSlot* event) {
     const varlena* const headers = value_of(event, sieve.headers);
@@ -231,7 +262,8 @@ bool is_ordinary(const Sieve& sieve, TupleTableSlot* event) {
 Datum ask_judge(Sieve& sieve, FunctionCallInfo fcinfo) {
     return pg::call([&] {
         if (!OidIsValid(sieve.judge.fn_oid))
-            fmgr_info_cxt(find_judge(fcinfo->flinfo->fn_oid), &sieve.judge, fcinfo->flinfo->fn_mcxt);
+            fmgr_info_cxt(find_function("judge_event", fcinfo->flinfo->fn_oid), &sieve.judge,
+                          fcinfo->flinfo->fn_mcxt);
         LOCAL_FCINFO(call, 0);
         InitFunctionCallInfoData(*call, &sieve.judge, 0, InvalidOid, fcinfo->context, nullptr);
         const Datum event = FunctionCallInvoke(call);
@@ -257,7 +289,8 @@ extern "C" Datum baton_sift_event(PG_FUNCTION_ARGS) {
             throw SqlError("sift_event fires before each row that is inserted", "39P01", "",
                            "outboxes get it from baton.create_outbox()");
         Sieve& sieve = sieve_of(fcinfo, *trigger);
-        if (is_ordinary(sieve, trigger->tg_trigslot)) return PointerGetDatum(trigger->tg_trigtuple);
+        if (is_publishing_on(fcinfo->flinfo->fn_oid) && is_ordinary(sieve, trigger->tg_trigslot))
+            return PointerGetDatum(trigger->tg_trigtuple);
         return ask_judge(sieve, fcinfo);
     });
 }

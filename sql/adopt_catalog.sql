@@ -61,6 +61,7 @@ create table baton_internal.adopted_activity (
     dead       bigint      not null default 0
 );
 create index adopted_activity_at on baton_internal.adopted_activity (outbox_id, at);
+alter table baton_internal.adopted_activity replica identity full;
 comment on table baton_internal.adopted_activity is 'processed, failed and dead events by type, since adoption';
 
 -- One event as every adopted layout gives it.
@@ -97,7 +98,7 @@ declare
     candidate text;
 begin
     select * into parts from baton_internal.parse_table_name(name);
-    if cardinality(parse_ident(name)) = 2 then
+    if pg_catalog.cardinality(parse_ident(name)) = 2 then
         select a.* into found_row from baton.adopted_outboxes a
          where a.schema_name = parts.schema_name and a.table_name = parts.table_name;
     else
@@ -125,7 +126,7 @@ as $$
 declare
     outbox baton.adopted_outboxes := baton_internal.find_adopted(name);
 begin
-    if to_regclass(format('%I.%I', outbox.schema_name, outbox.table_name)) is null then
+    if to_regclass(pg_catalog.format('%I.%I', outbox.schema_name, outbox.table_name)) is null then
         raise exception 'the table of adopted outbox %.% does not exist', quote_ident(outbox.schema_name), quote_ident(outbox.table_name)
             using errcode = 'undefined_table',
                   hint = 'if it was renamed, adopt it under its new name; end this adoption with baton.unadopt_outbox()';

@@ -92,7 +92,7 @@ declare
     relation regclass;
 begin
     select * into parts from baton_internal.parse_table_name(table_name);
-    relation := to_regclass(case cardinality(parse_ident(table_name)) when 2 then format('%I.', parts.schema_name) else '' end
+    relation := to_regclass(case pg_catalog.cardinality(parse_ident(table_name)) when 2 then pg_catalog.format('%I.', parts.schema_name) else '' end
                             || quote_ident(parts.table_name));
     if relation is null then
         raise exception 'table "%" does not exist', left(table_name, 130) using errcode = 'undefined_table',

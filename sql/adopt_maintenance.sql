@@ -186,6 +186,7 @@ declare
     done jsonb := '{}';
     archived record;
 begin
+    perform baton_internal.change_as_owner(relation, 'select');  -- refuses a table that changed hands, also where nothing is to be done
     if outbox.unlock_sql is not null then
         done := done || jsonb_build_object('locks_freed', baton_internal.change_as_owner(relation, outbox.unlock_sql,
                     arguments => jsonb_build_object('leases', baton_internal.adopted_leases(outbox.outbox_id))));
@@ -227,7 +228,7 @@ declare
 begin
     for a in select * from baton.adopted_outboxes o where only_one is null or o.outbox_id = only_one order by o.outbox_id loop
         continue when not pg_try_advisory_xact_lock(hashtext('baton.run_adopted_maintenance'), a.outbox_id);  -- somebody is at it
-        outbox := format('%I.%I', a.schema_name, a.table_name);
+        outbox := pg_catalog.format('%I.%I', a.schema_name, a.table_name);
         begin
             result := baton_internal.maintain_adopted(a.outbox_id);
             return query select run_adopted_maintenance.outbox, r.key, r.value::text::bigint, null::text from jsonb_each(result) r;

@@ -1,12 +1,15 @@
 -- Adoption: lay a mapping over a preset, hold it against the table, and keep the statements.
 
 -- Adopt an existing table as an outbox; it keeps its columns, its state machine and its rules. Nothing is deleted unless the mapping asks.
-create function baton.adopt_outbox(table_name text, preset text default null, mapping jsonb default '{}')
+create function baton.adopt_outbox(table_name text, preset text default null, mapping jsonb default '{}', dry_run boolean default false)
 returns text
 language sql
-as $$ select baton_internal.adopt_table(baton_internal.table_to_adopt(table_name), preset, mapping) $$;
-comment on function baton.adopt_outbox(text, text, jsonb) is
-    'adopts a table by a preset (found by the table''s columns) or a mapping; returns the qualified name of the table';
+as $$
+    select case when dry_run then baton_internal.rehearse_adoption(baton_internal.table_to_adopt(table_name), preset, mapping)
+                else baton_internal.adopt_table(baton_internal.table_to_adopt(table_name), preset, mapping) end
+$$;
+comment on function baton.adopt_outbox(text, text, jsonb, boolean) is
+    'adopts a table by a preset (found by the table''s columns) or a mapping; returns the qualified name of the table, or as a dry run a JSON report';
 
 -- Adopt a table for its owner. Runs with baton's rights, and what the table carries is evaluated with the owner's.
 create function baton_internal.adopt_table(relation regclass, preset text, mapping jsonb)
@@ -17,11 +20,17 @@ as $$
 declare
     chosen text := preset;
     layout jsonb := '{}';
+    refusal baton_internal.adoption_refusals;
 begin
     perform baton_internal.check_adoptable(relation);
     perform baton_internal.check_mapping(mapping);
     chosen := coalesce(chosen, baton_internal.detect_preset(relation), case when mapping #> '{columns,id}' is not null then 'custom' end);
     if chosen is null then
+        refusal := baton_internal.find_refusal(relation);
+        if refusal.layout is not null then
+            raise exception '% looks like %, which cannot be adopted safely', relation, refusal.layout
+                using errcode = 'feature_not_supported', detail = refusal.why, hint = refusal.hint;
+        end if;
         raise exception 'the layout of % is none of the presets', relation using errcode = 'invalid_parameter_value',
             hint = format('name one (%s) and map the columns that differ, or map them all: {"columns": {"id": ..., "payload": ...}}',
                           (select string_agg(p.preset, ', ' order by p.preset) from baton.adoption_presets p));
@@ -34,6 +43,7 @@ begin
         end if;
     end if;
     layout := baton_internal.ask_for_cleanup(baton_internal.complete_layout(baton_internal.merge_layout(layout, mapping)), mapping);
+    perform baton_internal.check_done_is_said(relation, chosen, layout);
     perform baton_internal.check_states(layout);
     perform baton_internal.check_columns(relation, layout);
     perform baton_internal.adopted_key(relation, baton_internal.mapped_column(layout, 'id'));
@@ -170,6 +180,9 @@ as $$
 begin
     perform baton_internal.change_as_owner(relation, format('create table %I.%I (like %s including defaults including constraints)%s', schema_name, table_name,
                 relation, coalesce(baton_internal.sql_part(' partition by range (%I)', partition_column), '')));
+    if partition_column is null then
+        perform baton_internal.change_as_owner(relation, format('alter table %I.%I replica identity full', schema_name, table_name));
+    end if;
     raise notice 'created table %.%, like %', quote_ident(schema_name), quote_ident(table_name), relation;
     return format('%I.%I', schema_name, table_name)::regclass;
 end

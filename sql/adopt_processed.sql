@@ -49,17 +49,17 @@ begin
     end if;
     -- members of one group that get the same event wait here for each other
     perform pg_advisory_xact_lock(hashtextextended(relation::oid || '/' || event_id || '/' || consumer_group, 0));
-    execute format('select 1 from %s p where p.event_id in ($1, $2) and p.consumer_group = $3 and p.expires_at > now() limit 1', relation)
+    execute pg_catalog.format('select 1 from %s p where p.event_id in ($1, $2) and p.consumer_group = $3 and p.expires_at > now() limit 1', relation)
       into touched using event_id, own, consumer_group;
     if touched is not null then
         return false;
     end if;
     foreach candidate in array array[event_id, own] loop
-        execute format('insert into %s (event_id, consumer_group, processed_at, expires_at) values ($1, $2, now(), now() + $3) '
+        execute pg_catalog.format('insert into %s (event_id, consumer_group, processed_at, expires_at) values ($1, $2, now(), now() + $3) '
                        'on conflict do nothing', relation) using candidate, consumer_group, keep;
         get diagnostics touched = row_count;
         if touched = 0 then  -- its window is over: the event counts as new
-            execute format('update %s p set processed_at = now(), expires_at = now() + $3 '
+            execute pg_catalog.format('update %s p set processed_at = now(), expires_at = now() + $3 '
                            'where p.event_id = $1 and p.consumer_group = $2', relation) using candidate, consumer_group, keep;
             get diagnostics touched = row_count;
         end if;
@@ -95,7 +95,7 @@ declare
     total bigint := 0;
 begin
     loop
-        execute baton_internal.expired_marks_sql(relation) using null::timestamptz, null::text[], jsonb_build_object('batch', step);
+        execute baton_internal.expired_marks_sql(relation) using null::timestamptz, null::text[], pg_catalog.jsonb_build_object('batch', step);
         get diagnostics changed = row_count;
         total := total + changed;
         exit when changed < step;

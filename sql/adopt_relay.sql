@@ -83,7 +83,7 @@ begin
     return baton_internal.fill($sql$
         e.id, e.event_id, e.tenant_id, e.aggregate_type, e.aggregate_id, e.event_type, e.schema_version,
         coalesce(nullif(array_to_string(e.routing_keys, ','), ''), e.topic), e.partition_key, case when {fits} then {payload}::text end,
-        case when {fits} then {headers} end, e.trace_id, e.correlation_id, e.causation_id,
+        case when {fits} then {headers} end, e.trace_id, e.correlation_id, e.causation_id, e.idempotency_key,
         (extract(epoch from {occurred_at}) * 1000000)::bigint, e.attempt, case when not {fits} then t.baton_bytes end$sql$,
         jsonb_build_object('fits', fits, 'payload', baton_internal.role_column(layout, 'payload'), 'headers', headers, 'occurred_at', occurred_at));
 end
@@ -166,8 +166,8 @@ as $$
 $$;
 comment on function baton_internal.adopted_worker(baton.adopted_outboxes, text) is 'name of a relay as it fits into the table';
 
--- Give an adopted outbox to one relay alone, with a new epoch; or say who has it.
-create function baton_internal.take_adopted(outbox_id int, relay text, lease interval,
+-- Give an adopted outbox to one relay alone, with a new epoch; or say who has it. A relay of which the caller knows that it is gone has nothing.
+create function baton_internal.take_adopted(outbox_id int, relay text, lease interval, gone text default null,
                                    out epoch bigint, out held_by text, out held_until timestamptz)
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -181,7 +181,7 @@ begin
     perform baton_internal.check_duration('lease', lease);
     insert into baton_internal.adopted_owners (outbox_id) values (take_adopted.outbox_id) on conflict do nothing;
     select * into at from baton_internal.adopted_owners o where o.outbox_id = take_adopted.outbox_id for update;
-    if at.owner <> relay and at.owned_until > clock_timestamp() then
+    if at.owner <> relay and at.owner is distinct from gone and at.owned_until > clock_timestamp() then
         held_by := at.owner;
         held_until := at.owned_until;
         return;
@@ -191,7 +191,7 @@ begin
     epoch := at.epoch + 1;
 end
 $$;
-comment on function baton_internal.take_adopted(int, text, interval) is 'gives an adopted outbox to a relay alone';
+comment on function baton_internal.take_adopted(int, text, interval, text) is 'gives an adopted outbox to a relay alone';
 
 -- Keep an adopted outbox longer; without a lease, only look whether it is still ours, and keep it so until the
 -- transaction ends.

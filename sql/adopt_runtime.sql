@@ -43,12 +43,12 @@ declare
     outbox baton.adopted_outboxes := baton_internal.open_adopted(name);
     settled text[];
 begin
-    if ids is null or array_position(ids, null) is not null then
+    if ids is null or pg_catalog.array_position(ids, null) is not null then
         raise exception 'ids to settle must not be null' using errcode = 'null_value_not_allowed';
     end if;
     settled := array(select baton_internal.settle_rows(outbox.outbox_id, ids, worker));
-    perform baton_internal.warn_of_lost_rows(outbox, ids, cardinality(settled), worker);
-    return query select unnest(settled);
+    perform baton_internal.warn_of_lost_rows(outbox, ids, pg_catalog.cardinality(settled), worker);
+    return query select pg_catalog.unnest(settled);
 end
 $$;
 comment on function baton.ack_adopted(text, text[], text) is 'settles events; returns the ids of those that were settled';
@@ -86,7 +86,7 @@ declare
     outbox baton.adopted_outboxes := baton_internal.open_adopted(name);
     failed int;
 begin
-    if ids is null or array_position(ids, null) is not null or permanent is null then
+    if ids is null or pg_catalog.array_position(ids, null) is not null or permanent is null then
         raise exception 'ids to fail must not be null' using errcode = 'null_value_not_allowed';
     end if;
     return query select f.id, f.dead, f.attempts, f.due from baton_internal.fail_rows(outbox.outbox_id, ids, fail_adopted.error, permanent, worker) f;
@@ -118,7 +118,7 @@ as $$
 declare
     outbox baton.adopted_outboxes := baton_internal.open_adopted(name);
 begin
-    if ids is null or array_position(ids, null) is not null then
+    if ids is null or pg_catalog.array_position(ids, null) is not null then
         raise exception 'ids to replay must not be null' using errcode = 'null_value_not_allowed',
             hint = 'list them with baton.adopted_dead_letters()';
     end if;
@@ -138,7 +138,7 @@ declare
     only_one int := case when name is not null then (baton_internal.find_adopted(name)).outbox_id end;
 begin
     for a in select * from baton.adopted_outboxes o where only_one is null or o.outbox_id = only_one order by o.schema_name, o.table_name loop
-        outbox := format('%I.%I', a.schema_name, a.table_name);
+        outbox := pg_catalog.format('%I.%I', a.schema_name, a.table_name);
         preset := a.preset;
         problem := null;
         begin
@@ -152,7 +152,7 @@ begin
                coalesce(sum(c.processed) filter (where c.at > clock_timestamp() - interval '1 minute'), 0) / 60.0, coalesce(sum(c.failed), 0)::bigint
           into processed, throughput_per_second, failed
           from baton_internal.adopted_activity c where c.outbox_id = a.outbox_id;
-        select coalesce(jsonb_object_agg(coalesce(c.event_type, ''), c.n), '{}') into failures
+        select coalesce(pg_catalog.jsonb_object_agg(coalesce(c.event_type, ''), c.n), '{}') into failures
           from (select v.event_type, sum(v.failed) as n from baton_internal.adopted_activity v
                  where v.outbox_id = a.outbox_id group by v.event_type having sum(v.failed) > 0) c;
         return next;

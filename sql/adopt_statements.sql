@@ -248,7 +248,8 @@ end
 $$;
 comment on function baton_internal.bury_sql(regclass, jsonb, jsonb) is 'part of a fail statement that moves dead rows';
 
--- Write the list of dead letters.
+-- Write the list of dead letters: of a type, by their ids, the latest first behind a place, as $3 and $2 say; else in the order in which they
+-- are given.
 create function baton_internal.dead_statement(relation regclass, layout jsonb)
 returns text
 language plpgsql stable
@@ -259,11 +260,15 @@ declare
     moves boolean := coalesce(layout #>> '{dead,as}' = 'move', false);
 begin
     return baton_internal.fill($query$
-        select e.*, {error} as error from {home} t, lateral (select {event}) e where {dead_here} order by {giving_order} limit ($3 ->> 'limit')::int$query$,
+        select e.*, {error} as error from {home} t, lateral (select {event}) e
+         where {dead_here} and ($2 is null or {chosen}) and ($3 ->> 'event_type' is null or e.event_type = $3 ->> 'event_type')
+           and ($3 ->> 'moment' is null or ({moment}, e.id collate "C") < (($3 ->> 'moment')::timestamptz, $3 ->> 'before'))
+         order by case when $3 ? 'latest' then {moment} end desc, case when $3 ? 'latest' then e.id end collate "C" desc, {giving_order} limit ($3 ->> 'limit')::int$query$,
         parts || jsonb_build_object(
             'error', case when layout -> 'columns' ? 'last_error' then baton_internal.role_text(layout, 'last_error') else 'null::text' end,
             'home', case when moves then layout #>> '{dead,table}' else relation::text end,
             'event', baton_internal.event_sql(relation, layout, parts ->> 'attempts'),
+            'moment', baton_internal.page_moment_sql('e.occurred_at'),
             'dead_here', case when moves then 'true' else parts ->> 'dead' end));
 end
 $$;

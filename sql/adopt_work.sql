@@ -155,7 +155,8 @@ comment on function baton_internal.claim_rows(int, text, int, int) is 'claims du
 create function baton_internal.claim_rows_for_relay(outbox_id int, worker text, batch int, lease_seconds int, keys text[], except_ids text[],
                                                     event_bytes bigint, batch_bytes bigint)
 returns table (id text, event_id text, tenant_id text, aggregate_type text, aggregate_id text, event_type text, schema_version text, topic text,
-               partition_key text, payload text, headers text, trace_id text, correlation_id text, causation_id text, occurred_at bigint, attempt int,
+               partition_key text, payload text, headers text, trace_id text, correlation_id text, causation_id text, idempotency_key text,
+               occurred_at bigint, attempt int,
                withheld_bytes bigint)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -170,14 +171,15 @@ declare
 begin
     return query
         select r.id, r.event_id, r.tenant_id, r.aggregate_type, r.aggregate_id, r.event_type, r.schema_version, r.topic, r.partition_key, r.payload,
-               r.headers, r.trace_id, r.correlation_id, r.causation_id, r.occurred_at,
+               r.headers, r.trace_id, r.correlation_id, r.causation_id, r.idempotency_key, r.occurred_at,
                r.attempt + case when counts then 0 else coalesce((select f.attempts from baton_internal.adopted_failures f
                                                                    where f.outbox_id = outbox.outbox_id and f.row_id = r.id), 0) end,
                r.withheld_bytes
           from baton_internal.run_as_owner(baton_internal.adopted_table(outbox), outbox.relay_sql, null,
                                            baton_internal.adopted_delayed(outbox.outbox_id), arguments, baton_internal.adopted_companions(outbox))
             as r (id text, event_id text, tenant_id text, aggregate_type text, aggregate_id text, event_type text, schema_version text, topic text,
-                  partition_key text, payload text, headers text, trace_id text, correlation_id text, causation_id text, occurred_at bigint, attempt int,
+                  partition_key text, payload text, headers text, trace_id text, correlation_id text, causation_id text, idempotency_key text,
+                  occurred_at bigint, attempt int,
                   withheld_bytes bigint);
 end
 $$;
@@ -283,8 +285,8 @@ end
 $$;
 comment on function baton_internal.held_rows(int, text[], text) is 'rows of an adopted outbox that make their key wait';
 
--- List dead letters.
-create function baton_internal.dead_rows(outbox_id int, max_rows int)
+-- List dead letters, by their ids where they are given; `wanted` is for baton_internal.dead_statement().
+create function baton_internal.dead_rows(outbox_id int, max_rows int, ids text[] default '{}', wanted jsonb default '{}')
 returns table (event baton.adopted_event, error text)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -299,7 +301,8 @@ declare
 begin
     perform baton_internal.check_table_grants(coalesce(to_regclass(outbox.layout #>> '{dead,table}'), relation), '{select}');
     for letter in
-        select r.* from baton_internal.run_as_owner(relation, outbox.dead_sql, arguments => jsonb_build_object('limit', max_rows),
+        select r.* from baton_internal.run_as_owner(relation, outbox.dead_sql, ids => case when ids <> '{}' then ids end,
+                                                    arguments => wanted || jsonb_build_object('limit', max_rows),
                                                     companions => baton_internal.adopted_companions(outbox))
             as r (id text, event_id text, tenant_id text, aggregate_type text, aggregate_id text, event_type text, schema_version text,
                   topic text, partition_key text, routing_keys text[], payload jsonb, headers jsonb, trace_id text, correlation_id text,
@@ -317,7 +320,7 @@ begin
     end loop;
 end
 $$;
-comment on function baton_internal.dead_rows(int, int) is 'dead letters of an adopted outbox';
+comment on function baton_internal.dead_rows(int, int, text[], jsonb) is 'dead letters of an adopted outbox';
 
 -- Make dead letters pending again.
 create function baton_internal.replay_rows(outbox_id int, ids text[])
@@ -333,6 +336,8 @@ begin
         case when outbox.layout #>> '{dead,as}' = 'move' then '{insert}' else '{select,update}' end::text[]);
     replayed := array(select baton_internal.adopted_ids(outbox, outbox.replay_sql, ids, null));
     perform baton_internal.forget_failures(outbox.outbox_id, replayed);
+    perform baton_internal.record_action('replay_adopted', format('%I.%I', outbox.schema_name, outbox.table_name),
+                                         jsonb_build_object('count', cardinality(replayed), 'ids', to_jsonb(replayed[1:100])));
     return query select unnest(replayed);
 end
 $$;

@@ -209,6 +209,24 @@ end
 $$;
 comment on function baton_internal.check_not_captured(int) is 'raises an error for the outbox of a captured table';
 
+-- Drop the function of a capture whose table is gone, where baton may.
+create function baton_internal.drop_capture_function(outbox_id int)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    remains regprocedure;
+begin
+    for remains in select p.oid from pg_proc p
+                    where p.proname = 'baton_capture_' || outbox_id and p.prorettype = 'trigger'::regtype and not exists (select from pg_trigger t where t.tgfoid = p.oid)
+                      and obj_description(p.oid, 'pg_proc') like 'publishes changes of % into baton outbox %' and pg_has_role(p.proowner, 'usage') loop
+        execute format('drop function %s', remains);
+    end loop;
+end
+$$;
+comment on function baton_internal.drop_capture_function(int) is 'drops what DROP TABLE leaves of a capture';
+
 -- End every capture, for the owner of baton who takes baton out of a database.
 create function baton_internal.release_captures()
 returns void

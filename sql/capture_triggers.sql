@@ -31,7 +31,7 @@ returns table (relation regclass, outbox_id int, tombstones boolean, function_na
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $$
-    select t.tgrelid::regclass, split_part(a.arguments, '\000', 1)::int, split_part(a.arguments, '\000', 2)::boolean, t.tgfoid::regprocedure
+    select t.tgrelid::regclass, split_part(a.arguments, E'\\000', 1)::int, split_part(a.arguments, E'\\000', 2)::boolean, t.tgfoid::regprocedure
       from pg_trigger t cross join lateral (select encode(t.tgargs, 'escape') as arguments) a
      where t.tgname = '~baton_captured_truncate' and not t.tgisinternal
 $$;

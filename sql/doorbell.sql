@@ -12,4 +12,5 @@
 
 select baton_internal.declare_privileges('execute', '{baton_consumer,baton_relay,baton_operator}',
                                 '{doorbell_kind,doorbell_value,wait_for_events,flush_wal_up_to}');
+select baton_internal.declare_privileges('execute', '{baton_viewer}', '{doorbell_kind}');
 select baton_internal.declare_privileges('execute', '{baton_operator}', '{ring_doorbell}');

@@ -2,7 +2,8 @@
 
 do $$
 declare
-    filled_by_script constant text[] := array['installation', 'setting_defaults', 'role_privileges', 'adoption_presets', 'adoption_keys'];
+    filled_by_script constant text[] := array['installation', 'setting_defaults', 'role_privileges', 'adoption_presets', 'adoption_keys',
+                                              'adoption_refusals'];
     of_this_server constant text[] := array['clock_marks'];  -- the worker may write there before the dump is loaded
     relation record;
 begin

@@ -14,7 +14,7 @@ create function baton.create_consumer_group(
 returns int
 language sql
 as $$
-    select baton_internal.make_group(baton_internal.resolve_table(outbox), jsonb_build_object(
+    select baton_internal.make_group(baton_internal.resolve_table(outbox), pg_catalog.jsonb_build_object(
         'group_name', name, 'auto_offset_reset', auto_offset_reset, 'ordered', ordered, 'tenant_id', tenant_id,
         'max_attempts', max_attempts, 'retry_base', retry_base, 'retry_limit', retry_limit, 'on_poison', on_poison))
 $$;

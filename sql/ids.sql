@@ -44,7 +44,7 @@ comment on function baton.ulid() is 'time-ordered identifier of 26 characters';
 create function baton.uuid_v7_time(id uuid)
 returns timestamptz
 language sql immutable strict parallel safe
-as $$ select to_timestamp((('x' || left(replace(id::text, '-', ''), 12))::bit(48)::bigint) / 1000.0) $$;
+as $$ select pg_catalog.to_timestamp((('x' || left(replace(id::text, '-', ''), 12))::bit(48)::bigint) / 1000.0) $$;
 comment on function baton.uuid_v7_time(uuid) is 'when a version 7 UUID was made, to the millisecond';
 
 select baton_internal.declare_privileges('execute', '{baton_producer,baton_consumer,baton_relay,baton_operator,baton_viewer}',

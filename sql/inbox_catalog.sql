@@ -90,6 +90,7 @@ create table baton_internal.inbox_duplicates (
     duplicates  int         not null
 );
 create index inbox_duplicates_inbox_at on baton_internal.inbox_duplicates (inbox, at);
+alter table baton_internal.inbox_duplicates replica identity full;
 comment on table baton_internal.inbox_duplicates is 'how many duplicates were turned away, and when';
 
 -- Find an inbox by its name: qualified, by search path, or the only one of that name.
@@ -221,7 +222,7 @@ begin
                 execute format('drop trigger if exists %I on %s', o.object_name, box.relation);
             end if;
         elsif o.object_kind = 'function' then
-            execute format('drop function if exists %I.%I()', o.schema_name, o.object_name);
+            execute format('drop function if exists %I.%I', o.schema_name, o.object_name);
         elsif to_regnamespace(quote_ident(o.schema_name)) is not null then
             execute format('drop %s if exists %I.%I', o.object_kind, o.schema_name, o.object_name);
         end if;

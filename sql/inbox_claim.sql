@@ -58,9 +58,9 @@ as $$
             returning %3$s, t.retry_count, p.due, t.leased_until is not null, p.id
         )
         select c.event_id, c.event_type, c.source, c.aggregate_id, c.payload, c.headers, c.trace_id, c.received_at, c.sequence_num,
-               c.retry_count, c.alive, c.key
+               c.retry_count, h.*, c.alive, c.key
           from taken c (event_id, event_type, source, aggregate_id, payload, headers, trace_id, received_at, sequence_num,
-                        retry_count, due, alive, key)
+                        retry_count, due, alive, key) cross join lateral baton_internal.ids_in_headers(c.headers) h
          order by c.due, c.received_at$query$,
         box.relation, terms.lease, baton_internal.inbox_claim_columns(box), box.id_column)
 $$;
@@ -90,7 +90,8 @@ comment on function baton_internal.check_inbox_claim(text, int, int) is 'raises 
 create function baton.claim_inbox(inbox text, worker text, batch int default 100, lease_seconds int default 30, tier text default null,
                                   path name[] default current_schemas(false))
 returns table (event_id text, event_type text, source text, aggregate_id text, payload jsonb, headers jsonb, trace_id text,
-               received_at timestamptz, sequence_num bigint, attempt int, lease_token uuid, leased_until timestamptz)
+               received_at timestamptz, sequence_num bigint, attempt int, lease_token uuid, leased_until timestamptz,
+               correlation_id text, causation_id text, idempotency_key text, schema_version int)
 language plpgsql
 security definer set search_path = pg_catalog, pg_temp
 set jit = off  -- a few rows, whatever a large history makes the planner expect
@@ -116,8 +117,9 @@ begin
     end if;
     if box.layout <> 'managed' then
         return query select c.event_id, c.event_type, c.source, c.aggregate_id, c.payload, c.headers, c.trace_id, c.received_at,
-                            c.sequence_num, c.retry_count + 1, claim_inbox.lease_token, claim_inbox.leased_until
-                       from baton_internal.claim_adopted_inbox(box, condition, moment, batch, claim_inbox.lease_token, worker, claim_inbox.leased_until) c;
+                            c.sequence_num, c.retry_count + 1, claim_inbox.lease_token, claim_inbox.leased_until, h.*
+                       from baton_internal.claim_adopted_inbox(box, condition, moment, batch, claim_inbox.lease_token, worker, claim_inbox.leased_until) c
+                      cross join lateral baton_internal.ids_in_headers(c.headers) h;
         return;
     end if;
     statement := baton_internal.inbox_claim_sql(box, terms, case box.order_mode
@@ -125,7 +127,8 @@ begin
         when 'arrival' then baton_internal.inbox_pick_arrival_sql(box, terms)
         else baton_internal.inbox_pick_sql(box, terms, condition) end);
     for claim_inbox.event_id, claim_inbox.event_type, claim_inbox.source, claim_inbox.aggregate_id, claim_inbox.payload,
-        claim_inbox.headers, claim_inbox.trace_id, claim_inbox.received_at, claim_inbox.sequence_num, claim_inbox.attempt, alive, key in
+        claim_inbox.headers, claim_inbox.trace_id, claim_inbox.received_at, claim_inbox.sequence_num, claim_inbox.attempt,
+        claim_inbox.correlation_id, claim_inbox.causation_id, claim_inbox.idempotency_key, claim_inbox.schema_version, alive, key in
         execute statement using moment, claim_inbox.lease_token, worker, claim_inbox.leased_until, batch,
                                 nullif(current_setting('baton.tenant_id', true), '')
     loop

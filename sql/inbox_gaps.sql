@@ -363,6 +363,7 @@ begin
         raise exception 'inbox "%" is in order of arrival, it has no sequence to go to', box.name
             using errcode = 'invalid_parameter_value', hint = 'skip one message at a time: leave to_sequence out';
     elsif box.order_mode = 'arrival' then
+        perform baton_internal.record_action('advance_inbox_sequence', format('%I.%I', box.schema_name, box.name), jsonb_build_object('aggregate', aggregate));
         return baton_internal.skip_inbox_arrival(box, baton_internal.inbox_aggregate_key(box, aggregate), format('skipped by %s with advance_inbox_sequence', session_user));
     end if;
     key := baton_internal.inbox_aggregate_key(box, aggregate);
@@ -378,6 +379,7 @@ begin
     perform baton_internal.bury_inbox_messages(box, key, last, format('skipped by %s with advance_inbox_sequence', session_user));
     update baton_internal.inbox_sequences s set last_sequence = last, event_id = null, leased_until = null
      where s.inbox = box.id and s.aggregate = key;
+    perform baton_internal.record_action('advance_inbox_sequence', format('%I.%I', box.schema_name, box.name), jsonb_build_object('aggregate', aggregate, 'sequence', last));
     return last;
 end
 $$;

@@ -80,28 +80,17 @@ end
 $$;
 comment on function baton_internal.make_inbox_triggers(baton.inboxes) is 'makes the dedup triggers of a managed inbox';
 
--- Lock an inbox's table for a change of its parts. Readers and writers that come meanwhile wait a moment at most: the lock is asked for
--- again and again rather than queued for.
+-- Lock an inbox's table for a change of its parts, see lock_without_queue().
 create function baton_internal.lock_inbox_table(box baton.inboxes, mode text)
 returns void
 language plpgsql
 as $$
-declare
-    patience text := current_setting('lock_timeout');
 begin
-    for attempt in 1..25 loop
-        begin
-            perform set_config('lock_timeout', '100ms', true);
-            execute format('lock table %s in %s mode', box.relation, mode);
-            perform set_config('lock_timeout', patience, true);
-            return;
-        exception when lock_not_available then
-            perform pg_sleep(0.1);
-        end;
-    end loop;
-    raise exception 'inbox "%" is too busy for this change', format('%I.%I', box.schema_name, box.name)
-        using errcode = 'lock_not_available', detail = format('table %s could not be locked', box.relation),
-              hint = 'long transactions on the table are in the way; try again when they have ended';
+    if not baton_internal.lock_without_queue(array[box.relation], array[mode], interval '5 seconds') then
+        raise exception 'inbox "%" is too busy for this change', format('%I.%I', box.schema_name, box.name)
+            using errcode = 'lock_not_available', detail = format('table %s could not be locked', box.relation),
+                  hint = 'long transactions on the table are in the way; try again when they have ended';
+    end if;
 end
 $$;
 comment on function baton_internal.lock_inbox_table(baton.inboxes, text) is 'locks a table; nobody else has to wait behind this lock';
@@ -248,6 +237,7 @@ begin
     perform baton_internal.make_inbox_triggers(box);
     perform baton_internal.make_inbox_indexes(box);
     perform baton_internal.make_inbox_views(box);
+    perform baton_internal.make_inbox_calls(box);
     return format('%I.%I', box.schema_name, box.name);
 end
 $$;
@@ -307,6 +297,7 @@ begin
     if alter_inbox.max_retries is not null then
         perform baton_internal.mend_inbox_due_times(box);
     end if;
+    perform baton_internal.record_action('alter_inbox', format('%I.%I', box.schema_name, box.name));
 end
 $$;
 comment on function baton.alter_inbox(text, int, text, int, interval, interval, float8, name[]) is 'changes retries, schedule, retention and backoff of an inbox';
@@ -338,6 +329,7 @@ begin
     end if;
     delete from baton_internal.inbox_keys k where k.inbox = box.id;
     delete from baton.inboxes i where i.id = box.id;
+    perform baton_internal.record_action('drop_inbox', format('%I.%I', box.schema_name, box.name), jsonb_build_object('cascade', cascade));
     return true;
 end
 $$;

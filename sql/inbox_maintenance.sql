@@ -240,6 +240,7 @@ begin
         drained := 0; dead_noticed := 0; dead_dropped := 0; gaps_noticed := 0; problem := null;
         begin
             perform baton_internal.need_inbox(inbox, '{}');
+            perform baton_internal.make_inbox_calls(box);
             drained := baton_internal.drain_inbox(box, batch);
             if box.layout <> 'processed_events' then
                 perform baton_internal.mend_inbox_due_times(box);

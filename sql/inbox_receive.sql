@@ -37,6 +37,46 @@ end
 $$;
 comment on function baton_internal.reject_inbox_repeats(baton.inboxes, text[]) is 'removes messages that the inbox has had before';
 
+-- The headers of a message with what it says of itself under the names that relays use. Headers that are no object stay as they are.
+create function baton_internal.headers_with_ids(headers jsonb, correlation_id text, causation_id text, idempotency_key text, schema_version text)
+returns jsonb
+language sql immutable
+as $$
+    select case when pg_catalog.num_nonnulls(correlation_id, causation_id, idempotency_key, schema_version) = 0 or jsonb_typeof(headers) not in ('object', 'null')
+                then headers
+                else coalesce(nullif(headers, 'null'), '{}') || jsonb_strip_nulls(pg_catalog.jsonb_build_object(
+                         'correlation-id', correlation_id, 'causation-id', causation_id, 'idempotency-key', idempotency_key,
+                         'schema-version', schema_version)) end
+$$;
+comment on function baton_internal.headers_with_ids(jsonb, text, text, text, text) is 'headers of a message with its ids';
+
+-- The same for a batch whose statement runs with the rights of another than baton's owner.
+create function baton_internal.with_ids_in_headers(messages jsonb)
+returns jsonb
+language plpgsql immutable
+as $$
+begin
+    if not messages @? '$[*] ? (exists (@.correlation_id) || exists (@.causation_id) || exists (@.idempotency_key) || exists (@.schema_version))' then
+        return messages;
+    end if;
+    return (select jsonb_agg(m.body || jsonb_build_object('headers', baton_internal.headers_with_ids(m.body -> 'headers', m.body ->> 'correlation_id',
+                                 m.body ->> 'causation_id', m.body ->> 'idempotency_key', m.body ->> 'schema_version')) order by m.position)
+              from jsonb_array_elements(messages) with ordinality m (body, position));
+end
+$$;
+comment on function baton_internal.with_ids_in_headers(jsonb) is 'messages whose headers hold their ids';
+
+-- What the headers of a message say of it.
+create function baton_internal.ids_in_headers(headers jsonb, out correlation_id text, out causation_id text, out idempotency_key text, out schema_version int)
+language sql immutable
+as $$
+    select coalesce(headers ->> 'correlation-id', headers ->> 'correlation_id'), coalesce(headers ->> 'causation-id', headers ->> 'causation_id'),
+           coalesce(headers ->> 'event-idempotency-key', headers ->> 'idempotency-key', headers ->> 'idempotency_key'),
+           case when v.version ~ '^[0-9]{1,9}$' then v.version::int end
+      from coalesce(headers ->> 'schema-version', headers ->> 'schema_version') as v (version)
+$$;
+comment on function baton_internal.ids_in_headers(jsonb) is 'ids and schema version of a message, by its headers';
+
 -- Write the statement that stores a batch in a managed inbox and reports each message as new or duplicate.
 -- Rows go in by id, so that two receivers of the same messages wait for each other but never in a circle; their
 -- times keep the order in which they were handed over. A message that comes with an error is a dead letter.
@@ -49,14 +89,17 @@ as $$
             select m.*, %5$s as key, row_number() over (partition by %5$s order by m.position) = 1 as first
               from rows from (jsonb_to_recordset($2) as (event_id text, event_type text, source text, aggregate_id text, payload jsonb,
                        headers jsonb, trace_id text, tenant_id text, sequence_num bigint, priority smallint, available_at timestamptz,
-                       payload_raw text, error text)) with ordinality as m (event_id, event_type, source, aggregate_id, payload,
-                       headers, trace_id, tenant_id, sequence_num, priority, available_at, payload_raw, error, position)
+                       payload_raw text, error text, correlation_id text, causation_id text, idempotency_key text, schema_version text))
+                   with ordinality as m (event_id, event_type, source, aggregate_id, payload,
+                       headers, trace_id, tenant_id, sequence_num, priority, available_at, payload_raw, error, correlation_id, causation_id,
+                       idempotency_key, schema_version, position)
         ), places as materialized (  -- in the order of the batch, whatever the order in which rows go in
             select array_agg(d.place order by d.place) as drawn from (select nextval(%4$L) as place from given) d
         ), fresh as (
             insert into %1$s (event_id, event_type, source, aggregate_id, payload, headers, trace_id, tenant_id, sequence_num, priority,
                               received_at, available_at, payload_raw, error, retry_count, arrival)
-            select g.event_id, coalesce(g.event_type, 'unknown'), g.source, g.aggregate_id, g.payload, g.headers, g.trace_id,
+            select g.event_id, coalesce(g.event_type, 'unknown'), g.source, g.aggregate_id, g.payload,
+                   baton_internal.headers_with_ids(g.headers, g.correlation_id, g.causation_id, g.idempotency_key, g.schema_version), g.trace_id,
                    %7$s, g.sequence_num, g.priority,
                    $1 + g.position * interval '1 microsecond',
                    case when g.error is null then coalesce(g.available_at, $1 + g.position * interval '1 microsecond') else 'infinity' end,
@@ -195,7 +238,8 @@ begin
         end if;
     else
         perform baton_internal.check_inbox_grants(box, '{insert}');
-        select r.event_ids, r.event_ids, r.outcomes into keys, ids, outcomes from baton_internal.receive_adopted(box, messages) r;
+        select r.event_ids, r.event_ids, r.outcomes into keys, ids, outcomes
+          from baton_internal.receive_adopted(box, baton_internal.with_ids_in_headers(messages)) r;
         perform baton_internal.check_inbox_ledger_owner(box, array(select o.id from unnest(ids, outcomes) o (id, outcome) where o.outcome = 'duplicate'));
     end if;
     return query select o.position::int, o.id, case when o.key = any (repeats) then 'duplicate' else o.outcome end
@@ -209,23 +253,22 @@ $$;
 comment on function baton.receive_many(text, jsonb, name[]) is
     'stores a JSON array of messages; reports position, event_id and new or duplicate';
 
--- Store one message.
-create function baton_internal.receive_message(inbox text, event_id text, event_type text, payload jsonb, source text, aggregate_id text, headers jsonb,
-                                               trace_id text, sequence_num bigint, priority int, available_at timestamptz, path name[])
+-- Store one message, with statements that are made for it.
+create function baton_internal.receive_generally(box baton.inboxes, event_id text, event_type text, payload jsonb, source text, aggregate_id text, headers jsonb,
+                                                 trace_id text, sequence_num bigint, priority int, available_at timestamptz)
 returns text
 language plpgsql
 security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-    box baton.inboxes := baton_internal.need_inbox(inbox, path);
     moment timestamptz := clock_timestamp();
     stored bigint;
 begin
     if box.layout <> 'managed' or box.tenancy then
-        return (select r.outcome from baton.receive_many(inbox, jsonb_build_array(jsonb_build_object(
+        return (select r.outcome from baton.receive_many(format('%I.%I', box.schema_name, box.name), jsonb_build_array(jsonb_build_object(
             'event_id', event_id, 'event_type', event_type, 'payload', payload, 'source', source, 'aggregate_id', aggregate_id,
             'headers', headers, 'trace_id', trace_id, 'sequence_num', sequence_num, 'priority', priority,
-            'available_at', available_at)), path) r);
+            'available_at', available_at))) r);
     end if;
     perform baton_internal.check_inbox_enabled();
     if coalesce(event_id, '') = '' then
@@ -250,8 +293,33 @@ begin
     return 'new';
 end
 $$;
-comment on function baton_internal.receive_message(text, text, text, jsonb, text, text, jsonb, text, bigint, int, timestamptz, name[]) is
-    'stores one message; called by receive()';
+comment on function baton_internal.receive_generally(baton.inboxes, text, text, jsonb, text, text, jsonb, text, bigint, int, timestamptz) is
+    'stores one message in any inbox; called where there is no quicker way';
+
+-- The same for an inbox that is known by its number, or by its name.
+create function baton_internal.receive_generally(inbox int, event_id text, event_type text, payload jsonb, source text, aggregate_id text, headers jsonb,
+                                                 trace_id text, sequence_num bigint, priority int, available_at timestamptz)
+returns text
+language sql
+security definer set search_path = pg_catalog, pg_temp
+as $$
+    select baton_internal.receive_generally(baton_internal.need_inbox(format('%I.%I', i.schema_name, i.name), '{}'), event_id, event_type, payload, source, aggregate_id,
+                                            headers, trace_id, sequence_num, priority, available_at)
+      from baton.inboxes i where i.id = receive_generally.inbox
+$$;
+comment on function baton_internal.receive_generally(int, text, text, jsonb, text, text, jsonb, text, bigint, int, timestamptz) is 'stores one message in the inbox with a number';
+
+create function baton_internal.receive_generally(inbox text, event_id text, event_type text, payload jsonb, source text, aggregate_id text, headers jsonb,
+                                                 trace_id text, sequence_num bigint, priority int, available_at timestamptz, path name[])
+returns text
+language sql
+security definer set search_path = pg_catalog, pg_temp
+as $$
+    select baton_internal.receive_generally(baton_internal.need_inbox(inbox, path), event_id, event_type, payload, source, aggregate_id,
+                                            headers, trace_id, sequence_num, priority, available_at)
+$$;
+comment on function baton_internal.receive_generally(text, text, text, jsonb, text, text, jsonb, text, bigint, int, timestamptz, name[]) is
+    'stores one message in the inbox with a name';
 
 -- Store one message; returns 'new', or 'duplicate' when the inbox has had it. The aggregate's id becomes text with the caller's rights: a type
 -- may bring a cast of its own.
@@ -259,14 +327,17 @@ create function baton.receive(inbox text, event_id text, event_type text, payloa
                               aggregate_id anycompatiblenonarray default null::text,  -- drivers send numbers and uuids as such
                               headers jsonb default null, trace_id text default null,
                               sequence_num bigint default null, priority int default null, available_at timestamptz default null,
-                              path name[] default current_schemas(false))
+                              path name[] default current_schemas(false), correlation_id text default null, causation_id text default null,
+                              idempotency_key text default null, schema_version int default null)
 returns text
 language sql
 as $$
-    select baton_internal.receive_message(inbox, event_id, event_type, payload, source, aggregate_id::text, headers, trace_id, sequence_num, priority,
-                                          available_at, path)
+    select baton_internal.receive_message(inbox, event_id, event_type, payload, source, aggregate_id::text,
+        case when correlation_id is null and causation_id is null and idempotency_key is null and schema_version is null then headers
+             else baton_internal.headers_with_ids(headers, correlation_id, causation_id, idempotency_key, schema_version::text) end,
+        trace_id, sequence_num, priority, available_at, path)
 $$;
-comment on function baton.receive(text, text, text, jsonb, text, anycompatiblenonarray, jsonb, text, bigint, int, timestamptz, name[]) is
+comment on function baton.receive(text, text, text, jsonb, text, anycompatiblenonarray, jsonb, text, bigint, int, timestamptz, name[], text, text, text, int) is
     'stores one message; returns new or duplicate';
 
 -- Keep a message that cannot be read as a dead letter with its bytes; returns 'new' or 'duplicate'.
@@ -276,11 +347,11 @@ create function baton.receive_malformed(inbox text, event_id text, payload_raw b
 returns text
 language sql
 as $$
-    select r.outcome from baton.receive_many(inbox, jsonb_build_array(jsonb_build_object(
+    select r.outcome from baton.receive_many(inbox, pg_catalog.jsonb_build_array(pg_catalog.jsonb_build_object(
         'event_id', event_id, 'event_type', event_type, 'payload_raw', encode(payload_raw, 'base64'),
         'error', coalesce(error, 'malformed message'), 'source', source, 'headers', headers)), path) r
 $$;
 comment on function baton.receive_malformed(text, text, bytea, text, text, jsonb, text, name[]) is
     'keeps an unreadable message as a dead letter with its bytes';
 
-select baton_internal.declare_privileges('execute', '{baton_consumer,baton_relay,baton_operator}', '{receive,receive_message,receive_many,receive_malformed}');
+select baton_internal.declare_privileges('execute', '{baton_consumer,baton_relay,baton_operator}', '{receive,receive_message,receive_generally,receive_many,receive_malformed,headers_with_ids}');

@@ -35,6 +35,8 @@ begin
     delete from baton_internal.inbox_work w where w.inbox = box.id and w.event_id = any (replayed);
     perform baton_internal.alert('inbox_replay', format('%I.%I', box.schema_name, box.name),
                         jsonb_build_object('count', cardinality(replayed), 'event_ids', (select jsonb_agg(baton_internal.tenant_name(box, e)) from unnest(replayed[1:20]) e), 'by', session_user));
+    perform baton_internal.record_action('replay_inbox_messages', format('%I.%I', box.schema_name, box.name),
+                                         jsonb_build_object('count', cardinality(replayed), 'event_ids', to_jsonb(replayed[1:100])));
     return cardinality(replayed);
 end
 $$;

@@ -51,14 +51,14 @@ $$;
 comment on function baton_internal.make_inbox_view(baton.inboxes, text, text, text, text, text) is 'creates a view of an inbox and notes it';
 
 -- Write the query of stats_<inbox>: per event type, with what was processed in the last hour only, so that
--- history costs nothing.
+-- history costs nothing. The columns say so by their names.
 create function baton_internal.inbox_stats_query(box baton.inboxes, terms baton_internal.inbox_terms)
 returns text
 language sql stable
 as $$
     select format($query$
-        select s.event_type, sum(s.pending)::bigint as pending, sum(s.processed)::bigint as processed,
-               sum(s.dead_letter)::bigint as dead_letter, sum(s.seconds) / nullif(sum(s.processed), 0) as avg_processing_time_sec
+        select s.event_type, sum(s.pending)::bigint as pending, sum(s.processed)::bigint as processed_last_hour,
+               sum(s.dead_letter)::bigint as dead_letter, sum(s.seconds) / nullif(sum(s.processed), 0) as avg_processing_time_sec_last_hour
           from (select %2$s as event_type, count(*) as pending, 0 as processed, 0 as dead_letter, 0.0 as seconds
                   from %1$s t where %3$s group by 1
                 union all

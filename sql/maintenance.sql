@@ -75,7 +75,7 @@ declare
 begin
     case phase
     when 'extend' then
-        perform baton_internal.verify_era(outbox.relation), baton_internal.extend_outbox(outbox);
+        perform baton_internal.verify_era(outbox.relation), baton_internal.make_outbox_calls(outbox), baton_internal.extend_outbox(outbox);
         return 'rotate';
     when 'rotate' then
         perform baton_internal.rotate_outbox(outbox);

@@ -12,18 +12,18 @@ begin
             using errcode = 'invalid_parameter_value', hint = 'give it as ''order_events'' or ''shop.order_events''';
     end if;
     begin
-        parts := parse_ident(name);
+        parts := pg_catalog.parse_ident(name);
     exception when invalid_parameter_value then
         raise exception 'invalid table name: %', left(name, 100)
             using errcode = 'invalid_name',
                   hint = 'use letters, digits and underscores, or put the name in double quotes: ''"Order Events"''';
     end;
-    if cardinality(parts) > 2 then
+    if pg_catalog.cardinality(parts) > 2 then
         raise exception 'invalid table name: %', left(name, 100)
             using errcode = 'invalid_name', hint = 'a name has at most a schema and a table: shop.order_events';
     end if;
-    table_name := parts[cardinality(parts)];
-    schema_name := coalesce(case when cardinality(parts) = 2 then parts[1] end, default_schema, current_schema());
+    table_name := parts[pg_catalog.cardinality(parts)];
+    schema_name := coalesce(case when pg_catalog.cardinality(parts) = 2 then parts[1] end, default_schema, current_schema());
     if schema_name is null then
         raise exception 'no schema to use for "%"', table_name
             using errcode = 'invalid_schema_name', hint = 'qualify the name, or set search_path';
@@ -64,6 +64,7 @@ comment on function baton_internal.derived_name(text, text, text) is 'collision-
 create function baton_internal.unused_name(schema_name text, base text, suffix text)
 returns name
 language plpgsql stable
+set search_path = pg_catalog, pg_temp
 as $$
 declare
     candidate name := baton_internal.derived_name('', base, suffix);
@@ -77,3 +78,11 @@ begin
 end
 $$;
 comment on function baton_internal.unused_name(text, text, text) is 'name of a derived table that no other relation has';
+
+-- Quote a name for a shell, where it needs it.
+create function baton_internal.shell_word(word text)
+returns text
+language sql immutable
+as $$ select case when word ~ '^[A-Za-z0-9_./:-]+$' then word else '''' || replace(word, '''', '''\''''') || '''' end $$;
+comment on function baton_internal.shell_word(text) is 'a word as a shell reads it back';
+select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator,baton_viewer}', '{shell_word}');

@@ -16,8 +16,8 @@ as $$
 declare
     counted bigint;
 begin
-    execute format('select count(*) from (select from %s where %s %s limit $4) e', outbox.relation, condition,
-                   case when g.tenant_id is not null then format('and tenant_id = %L', g.tenant_id) end)
+    execute pg_catalog.format('select count(*) from (select from %s where %s %s limit $4) e', outbox.relation, condition,
+                   case when g.tenant_id is not null then pg_catalog.format('and tenant_id = %L', g.tenant_id) end)
        into counted using s1, s2, count_rows.id, up_to;
     return counted;
 end
@@ -25,20 +25,19 @@ $$;
 comment on function baton_internal.count_rows(baton.outboxes, baton.consumer_groups, text, pg_snapshot, pg_snapshot, bigint, int)
     is 'counts rows of an outbox up to a limit';
 
--- The last id that an outbox's sequence gave.
+-- The last id that an outbox's sequence gave, or skipped when the log went on to its next partition.
 create function baton_internal.last_drawn_id(relation regclass)
 returns bigint
 language sql stable
-as $$ select coalesce(pg_sequence_last_value(pg_get_serial_sequence(relation::text, 'id')::regclass), 0) $$;
+as $$ select baton_internal.next_id(relation) - 1 $$;
 comment on function baton_internal.last_drawn_id(regclass) is 'last id drawn by a publisher';
 
--- How many events a group has not settled: exact up to 50,000 undispatched ones, then estimated from the ids drawn.
-create function baton_internal.count_lag(outbox baton.outboxes, g baton.consumer_groups)
+-- How many events a group has not settled: exact up to so many undispatched ones, then estimated from the ids drawn.
+create function baton_internal.count_lag(outbox baton.outboxes, g baton.consumer_groups, exact_up_to int)
 returns bigint
 language plpgsql stable
 as $$
 declare
-    exact_up_to constant int := 50000;
     at baton_internal.group_positions;
     w baton_internal.windows;
     ahead bigint;
@@ -60,7 +59,7 @@ begin
     end if;
     if ahead >= exact_up_to then
         execute format('select id from %s where id > $1 and not pg_visible_in_snapshot(xid, $2) order by id limit 1', outbox.relation)
-           into first_ahead using case when at.window_open then greatest(at.after_id, w.first_id - 1) else 0 end, at.seen;
+           into first_ahead using case when at.window_open then greatest(at.after_id, w.first_id - 1) else at.late_id end, at.seen;
         select greatest(ahead, sum(least(coalesce(p.last_id, p.end_id - 1), baton_internal.last_drawn_id(outbox.relation)) - greatest(p.first_id, first_ahead) + 1))
           into ahead from baton_internal.outbox_partitions p
          where p.outbox_id = outbox.outbox_id and p.state in ('open', 'left') and p.first_id <= baton_internal.last_drawn_id(outbox.relation)
@@ -71,7 +70,7 @@ begin
          + (select count(*) from baton_internal.parked p where p.group_id = g.group_id and p.state <> 'dead');
 end
 $$;
-comment on function baton_internal.count_lag(baton.outboxes, baton.consumer_groups) is 'events that a group has not settled';
+comment on function baton_internal.count_lag(baton.outboxes, baton.consumer_groups, int) is 'events that a group has not settled';
 
 -- When the oldest event that a group has not settled occurred.
 create function baton_internal.oldest_unsettled(outbox baton.outboxes, g baton.consumer_groups)
@@ -116,11 +115,10 @@ $$;
 comment on function baton_internal.may_know_group(baton.consumer_groups, boolean) is 'true when the caller may see a group and its state';
 
 -- Lag and health of groups and their consumers. A position belongs to the group, so its members show the same lag.
-create function baton.consumer_lag(name text default null)
+create function baton_internal.lag_of_consumers(name text, exact_up_to int)
 returns table (group_name text, consumer text, last_offset bigint, lag_rows bigint, lag_seconds numeric, last_heartbeat timestamptz,
                heartbeat_age_seconds numeric, healthy boolean)
-language plpgsql stable security definer
-set search_path = pg_catalog, pg_temp
+language plpgsql stable
 set enable_bitmapscan = off set enable_seqscan = off set enable_sort = off set jit = off  -- batches are read along an index, whatever the statistics say
 as $$
 declare
@@ -129,14 +127,14 @@ declare
     rows_behind bigint;
     oldest timestamptz;
 begin
-    if consumer_lag.name is not null then
-        perform baton_internal.find_group(consumer_lag.name);
+    if lag_of_consumers.name is not null then
+        perform baton_internal.find_group(lag_of_consumers.name);
     end if;
     for g in select c.* from baton.consumer_groups c join baton.outboxes o using (outbox_id)
-              where (consumer_lag.name is null and baton_internal.may_know_group(c, o.tenancy) or c.group_name = consumer_lag.name)
+              where (lag_of_consumers.name is null and baton_internal.may_know_group(c, o.tenancy) or c.group_name = lag_of_consumers.name)
                 and exists (select from pg_class r where r.oid = o.relation) order by c.group_name loop
         select * into outbox from baton.outboxes o where o.outbox_id = g.outbox_id;
-        rows_behind := baton_internal.count_lag(outbox, g);
+        rows_behind := baton_internal.count_lag(outbox, g, exact_up_to);
         oldest := case when rows_behind > 0 then baton_internal.oldest_unsettled(outbox, g) end;
         return query
             select g.group_name, c.consumer_id, c.last_offset, rows_behind,
@@ -148,13 +146,22 @@ begin
     end loop;
 end
 $$;
+comment on function baton_internal.lag_of_consumers(text, int) is 'lag and health of groups and their consumers; see consumer_lag()';
+
+-- The same for people: a lag is exact up to 50,000 events. A heartbeat's age has both of the names that others give to it.
+create function baton.consumer_lag(name text default null)
+returns table (group_name text, consumer text, last_offset bigint, lag_rows bigint, lag_seconds numeric, last_heartbeat timestamptz,
+               heartbeat_age_seconds numeric, healthy boolean, heartbeat_age_sec numeric)
+language sql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$ select l.*, l.heartbeat_age_seconds from baton_internal.lag_of_consumers(name, 50000) l $$;
 comment on function baton.consumer_lag(text) is 'lag and health of groups and their consumers';
 
 -- State of one or all outboxes.
 create function baton.outbox_status(name text default null)
 returns table (outbox text, created_at timestamptz, payload_type text, retention interval, row_estimate bigint, last_id bigint, partitions int,
                oldest timestamptz, newest timestamptz, total_bytes bigint, groups int, dead_letters bigint, storage_status text,
-               claim_check_pending_count bigint)
+               claim_check_pending_count bigint, last_drained_at timestamptz, last_drained_count bigint)
 language sql
 as $$ select * from baton.describe_outboxes(case when name is not null then baton_internal.resolve_table(name) end) $$;
 comment on function baton.outbox_status(text) is 'state of one or all outboxes';
@@ -163,7 +170,7 @@ comment on function baton.outbox_status(text) is 'state of one or all outboxes';
 create function baton.describe_outboxes(relation regclass)
 returns table (outbox text, created_at timestamptz, payload_type text, retention interval, row_estimate bigint, last_id bigint, partitions int,
                oldest timestamptz, newest timestamptz, total_bytes bigint, groups int, dead_letters bigint, storage_status text,
-               claim_check_pending_count bigint)
+               claim_check_pending_count bigint, last_drained_at timestamptz, last_drained_count bigint)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
@@ -192,6 +199,8 @@ begin
          where g.outbox_id = o.outbox_id and p.state = 'dead';
         storage_status := case when total_bytes > baton.setting('outbox_storage_critical_mb')::bigint * 1048576 then 'critical' else 'ok' end;
         select count(*) into claim_check_pending_count from baton_internal.claim_checks c where c.outbox_id = o.outbox_id and baton_internal.is_unclaimed(c);
+        last_drained_at := o.last_drained_at;
+        last_drained_count := o.last_drained_count;
         return next;
     end loop;
 end
@@ -252,6 +261,37 @@ end
 $$;
 comment on function baton_internal.watch_consumers() is 'alerts about silent consumers, and deletes dead ones';
 
+-- Groups for whose sake a partition is kept that is old enough to go.
+create function baton_internal.retention_holders()
+returns table (outbox text, group_name text, partition text, blocked_for interval, bytes bigint)
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    o baton.outboxes;
+    part baton_internal.outbox_partitions;
+begin
+    if baton.setting('outbox_force_retention')::boolean then
+        return;
+    end if;
+    for o in select x.* from baton.outboxes x join pg_class c on c.oid = x.relation order by x.relation::text loop
+        part := baton_internal.overdue_partition(o);
+        if exists (select from pg_class c where c.oid = part.relation) then
+            return query
+            select o.relation::text, h, part.relation::text,
+                   clock_timestamp() - part.since - coalesce(o.retention, make_interval(hours => baton.setting('outbox_retention_hours')::int)),
+                   pg_total_relation_size(part.relation)
+              from baton_internal.partition_holders(part) h;
+        end if;
+    end loop;
+end
+$$;
+comment on function baton_internal.retention_holders() is 'groups that keep a partition; see retention_blocked';
+
+create view baton.retention_blocked as
+select h.outbox, h.group_name, h.partition, h.blocked_for, h.bytes from baton_internal.retention_holders() h;
+comment on view baton.retention_blocked is 'groups that have not settled a partition that is old enough to go, and for how long it is kept for them';
+
 create view baton.group_lag as
 select group_name, max(lag_rows) as lag_rows, max(lag_seconds) as lag_seconds, count(consumer) as consumers,
        count(*) filter (where healthy) as healthy_consumers
@@ -266,6 +306,21 @@ select g.group_name, l.consumer_id, l.lease_token, l.kind, l.first_id, l.last_id
   join baton.consumer_groups g using (group_id)
  where l.lease_token is not null and l.leased_until > clock_timestamp();
 comment on view baton.active_leases is 'leases that run now';
+
+-- The same under the names that dashboards for consumer groups expect, with a column for a lease's end by its name there.
+create view baton.consumer_status as
+select l.group_name, l.consumer as consumer_id, l.last_offset, l.last_heartbeat as last_heartbeat_at, l.heartbeat_age_seconds, l.healthy, l.lag_rows,
+       l.heartbeat_age_sec
+  from baton.consumer_lag() l where l.consumer is not null;
+comment on view baton.consumer_status is 'consumers of every group: offset, heartbeat, health and the lag of their group';
+
+create view baton.consumer_group_lag as
+select l.group_name, l.lag_rows, l.lag_seconds, l.consumers, l.healthy_consumers from baton.group_lag l;
+comment on view baton.consumer_group_lag is 'lag of every group, as in group_lag';
+
+create view baton.consumer_active_leases as
+select l.group_name, l.consumer_id, l.lease_token, l.kind, l.first_id, l.last_id, l.leased_until as visibility_until from baton.active_leases l;
+comment on view baton.consumer_active_leases is 'leases that run now, as in active_leases';
 
 create view baton.failures_by_type as
 select g.group_name, coalesce(p.event ->> 'event_type', 'unknown') as event_type, p.state, count(*) as events, max(p.parked_at) as latest
@@ -296,6 +351,6 @@ select o.relation::text as outbox, a.pid, a.usename as role, a.application_name,
 comment on view baton.publishers_in_flight is 'transactions that have published and are still open, longest first';
 
 select baton_internal.declare_privileges('execute', '{baton_consumer,baton_relay,baton_operator,baton_viewer}', '{consumer_lag}');
-select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator,baton_viewer}', '{outbox_status,describe_outboxes}');
+select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator,baton_viewer}', '{outbox_status,describe_outboxes,retention_holders}');
 select baton_internal.declare_privileges('select', '{baton_relay,baton_operator,baton_viewer}',
-    '{group_lag,active_leases,failures_by_type,dead_letter_depth,throughput,publishers_in_flight}');
+    '{group_lag,active_leases,consumer_status,consumer_group_lag,consumer_active_leases,failures_by_type,dead_letter_depth,throughput,publishers_in_flight,retention_blocked}');

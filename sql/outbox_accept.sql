@@ -166,6 +166,20 @@ end
 $$;
 comment on function baton_internal.check_event_id(int, xid8, bigint) is 'raises generated_always when the sequence did not give the id of an event; notes strays';
 
+-- Refuse an event while an operator has switched publishing off, however the event comes.
+create function baton_internal.check_outbox_enabled()
+returns void
+language plpgsql stable
+as $$
+begin
+    if not baton.setting('outbox_enabled')::boolean then
+        raise exception 'publishing is switched off'
+            using errcode = 'BT005', hint = 'an operator set outbox_enabled to off: select baton.set_setting(''outbox_enabled'', ''on'')';
+    end if;
+end
+$$;
+comment on function baton_internal.check_outbox_enabled() is 'raises BT005 while publishing is off';
+
 -- Judge an event on its way into the log: refuse what nobody could deliver, leave out what was published before.
 create function baton_internal.judge_event()
 returns trigger
@@ -183,6 +197,9 @@ begin
     end if;
     if current_setting('session_replication_role') = 'replica' then
         return new;  -- what a replica brings was judged where it comes from, and only its id counts here
+    end if;
+    if not baton_internal.publishing_is_on() and new.xid = pg_current_xact_id() then  -- a restore brings events of other transactions
+        perform baton_internal.check_outbox_enabled();
     end if;
     if new.event_type = '' then
         raise exception 'an event needs an event_type' using errcode = 'invalid_parameter_value', hint = 'such as order.placed';

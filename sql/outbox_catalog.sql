@@ -12,10 +12,14 @@ create table baton.outboxes (
     archive_for        interval,              -- null: what leaves the log is dropped at once
     idempotency_window interval    not null,
     max_payload_bytes  bigint      check (max_payload_bytes between 65536 and 128000000),  -- null: the setting outbox_max_payload_bytes
+    notify_channel     text        check (octet_length(notify_channel) between 1 and 63 and notify_channel not like 'baton\_%'),  -- null: nobody is notified
     created_at         timestamptz not null default now(),
     storage_alert_at   timestamptz,
     maintained_at      timestamptz,           -- when maintenance last had a look
-    maintenance_error  text                   -- what went wrong then, null when all is well
+    maintenance_error  text,                  -- what went wrong then, null when all is well
+    events_retired     bigint      not null default 0, -- ids drawn in partitions that have left the log
+    last_drained_at    timestamptz,           -- when a partition last left the log ...
+    last_drained_count bigint                 -- ... and how many ids were drawn in it
 );
 comment on table baton.outboxes is 'one row per outbox made by create_outbox()';
 
@@ -139,12 +143,27 @@ end
 $$;
 comment on function baton_internal.check_schema_create(text) is 'raises insufficient_privilege unless the caller may create in a schema';
 
--- Record an operator's action.
+-- Record an operator's action. A program that many people use, such as the dashboard, says for whom it acts in baton.acting_for; the role stays
+-- the actor, because only the role was checked here.
 create function baton_internal.record_action(action text, object text, details jsonb default '{}')
 returns void
 language sql
-as $$ insert into baton.audit_trail (actor, action, object, details) values (coalesce(baton_internal.known_caller(), 'unknown'), $1, $2, $3) $$;
+as $$
+    insert into baton.audit_trail (actor, action, object, details)
+    values (coalesce(baton_internal.known_caller(), 'unknown'), $1, $2,
+            $3 || case when current_setting('baton.acting_for', true) <> '' then jsonb_build_object('acting_for', current_setting('baton.acting_for')) else '{}' end)
+$$;
 comment on function baton_internal.record_action(text, text, jsonb) is 'appends to the audit trail';
+
+-- Record that an operator published an event by hand. Programs that publish are not recorded: their events say enough.
+create function baton_internal.record_publish(outbox text, event_offset bigint, event_type text)
+returns void
+language sql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+    select baton_internal.record_action('publish', outbox, jsonb_build_object('offset', event_offset, 'event_type', event_type))
+$$;
+comment on function baton_internal.record_publish(text, bigint, text) is 'records an event that an operator published by hand';
 
 -- Resolve a user's name for a table by the caller's search path. Runs with the caller's rights and path, so that
 -- functions which pin theirs get a table, not a name.
@@ -155,10 +174,10 @@ as $$
 declare
     relation regclass;
 begin
-    if name !~ '^[a-z_][a-z0-9_]{0,62}$' then  -- most names need no closer look
+    if name operator(pg_catalog.!~) '^([a-z_][a-z0-9_]{0,62}\.)?[a-z_][a-z0-9_]{0,62}$' then  -- most names need no closer look
         perform baton_internal.parse_table_name(name, 'public');
     end if;
-    relation := to_regclass(name);
+    relation := pg_catalog.to_regclass(name);
     if relation is null then
         raise exception 'there is no table "%"', left(name, 100)
             using errcode = 'undefined_table',
@@ -168,6 +187,20 @@ begin
 end
 $$;
 comment on function baton_internal.resolve_table(text) is 'the table that a name means to the caller; raises undefined_table when there is none';
+
+-- The table that a name means to the caller; null where the name means none, or is no name of a table.
+create function baton_internal.known_table(name text)
+returns regclass
+language plpgsql stable
+as $$
+begin
+    return to_regclass(name);
+exception when invalid_name or syntax_error or feature_not_supported or undefined_table or insufficient_privilege then
+    return null;
+end
+$$;
+comment on function baton_internal.known_table(text) is 'the table that a name means to the caller, or null';
+select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator,baton_viewer}', '{known_table}');
 
 -- Say what to do with a table that is no outbox.
 create function baton_internal.way_into(relation regclass)
@@ -247,5 +280,6 @@ select baton_internal.declare_privileges('select', '{baton_operator,baton_viewer
                                 '{outboxes,outbox_partitions,outbox_eras,stray_events}');
 -- The trail keeps what was discarded or edited, of every tenant.
 select baton_internal.declare_privileges('select', '{baton_operator}', '{audit_trail}');
+select baton_internal.declare_privileges('execute', '{baton_operator}', '{record_publish}');
 select baton_internal.declare_privileges('execute', '{baton_producer,baton_consumer,baton_relay,baton_operator,baton_viewer}',
                                 '{resolve_table,parse_table_name,check_identifier}');

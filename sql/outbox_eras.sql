@@ -2,13 +2,6 @@
 -- compares where the log was written with where the log is now, and ends the era when they differ: what came with the restore is
 -- read by the old snapshots, what is new by new ones. No row is touched. See docs/adr/0003-eras.md for the histories there are.
 
--- This cluster's identity.
-create function baton_internal.system_identifier()
-returns bigint
-language sql stable
-as $$ select system_identifier from pg_catalog.pg_control_system() $$;
-comment on function baton_internal.system_identifier() is 'identity of this cluster';
-
 -- The timeline on which this server writes now. The control file would know of a promotion only after the next checkpoint.
 create function baton_internal.current_timeline()
 returns int

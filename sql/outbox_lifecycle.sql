@@ -20,7 +20,7 @@ as $$
 declare
     place record := baton_internal.parse_table_name(name, schema);
 begin
-    return baton_internal.make_outbox(place.schema_name, place.table_name, jsonb_build_object(
+    return baton_internal.make_outbox(place.schema_name, place.table_name, pg_catalog.jsonb_build_object(
         'payload_type', payload_type, 'ordered', ordered, 'tenancy', tenancy,
         'partition_interval', partition_interval, 'partition_bytes', partition_bytes, 'retention', retention,
         'archive_for', archive_for, 'idempotency_window', idempotency_window, 'max_payload_bytes', max_payload_bytes), if_not_exists);
@@ -55,6 +55,10 @@ begin
     if (options ->> 'partition_interval')::interval = interval '0' or (options ->> 'partition_bytes')::bigint <= 0 then
         raise exception 'a partition needs some room' using errcode = 'invalid_parameter_value',
             hint = 'give partition_interval or partition_bytes above zero, or null for no limit';
+    end if;
+    if octet_length(options ->> 'notify_channel') not between 1 and 63 or options ->> 'notify_channel' like 'baton\_%' then
+        raise exception 'notify_channel cannot be "%"', options ->> 'notify_channel' using errcode = 'invalid_parameter_value',
+            hint = 'a channel has 1 to 63 bytes; those that begin with baton_ are baton''s own';
     end if;
     if (options ->> 'max_payload_bytes')::bigint not between 65536 and 128000000 then
         raise exception 'max_payload_bytes is from 65536 to 128000000, not %', options ->> 'max_payload_bytes' using errcode = 'invalid_parameter_value',
@@ -118,7 +122,7 @@ begin
         case when (options ->> 'tenancy')::boolean
              then $d$not null default nullif(current_setting('baton.tenant_id', true), '')$d$ else '' end,
         options ->> 'payload_type');
-    execute format('create index %I on %s (xid, id)', baton_internal.derived_name(table_name, '_xid_idx'), full_name);
+    execute format('create index %I on %s (xid, id)', baton_internal.unused_name(schema_name, table_name, '_xid_idx'), full_name);
     execute format('comment on table %s is %L', full_name, 'baton outbox: insert events here, in your own transaction');
     insert into baton.outboxes (relation, payload_type, ordered, tenancy, partition_interval, partition_bytes, retention,
                                 archive_for, idempotency_window, max_payload_bytes)
@@ -142,6 +146,7 @@ begin
     perform baton_internal.make_append_only(outbox.relation, outbox.outbox_id);
     perform baton_internal.watch_publishers(outbox.relation);
     perform baton_internal.grant_outbox(outbox);
+    perform baton_internal.make_outbox_calls(outbox);
     return outbox.relation;
 end
 $$;
@@ -229,16 +234,17 @@ create function baton.alter_outbox(
     idempotency_window interval default null,
     ordered            boolean  default null,
     reset              text[]   default '{}',  -- options to set to null
-    max_payload_bytes  bigint   default null)
+    max_payload_bytes  bigint   default null,
+    notify_channel     text     default null)
 returns void
 language sql
 as $$
-    select baton_internal.change_outbox(baton_internal.resolve_table(name), jsonb_strip_nulls(jsonb_build_object(
+    select baton_internal.change_outbox(baton_internal.resolve_table(name), jsonb_strip_nulls(pg_catalog.jsonb_build_object(
         'retention', retention, 'archive_for', archive_for, 'partition_interval', partition_interval,
         'partition_bytes', partition_bytes, 'idempotency_window', idempotency_window, 'ordered', ordered,
-        'max_payload_bytes', max_payload_bytes)), reset)
+        'max_payload_bytes', max_payload_bytes, 'notify_channel', notify_channel)), reset)
 $$;
-comment on function baton.alter_outbox(text, interval, interval, interval, bigint, interval, boolean, text[], bigint)
+comment on function baton.alter_outbox(text, interval, interval, interval, bigint, interval, boolean, text[], bigint, text)
     is 'changes options of an outbox';
 
 -- Apply changed options.
@@ -253,9 +259,9 @@ declare
     name text;
 begin
     foreach name in array reset loop
-        if name not in ('retention', 'archive_for', 'partition_interval', 'partition_bytes', 'max_payload_bytes') then
+        if name not in ('retention', 'archive_for', 'partition_interval', 'partition_bytes', 'max_payload_bytes', 'notify_channel') then
             raise exception 'option "%" cannot be reset', name using errcode = 'invalid_parameter_value',
-                hint = 'reset takes retention, archive_for, partition_interval, partition_bytes and max_payload_bytes';
+                hint = 'reset takes retention, archive_for, partition_interval, partition_bytes, max_payload_bytes and notify_channel';
         end if;
         changes := changes || jsonb_build_object(name, null);
     end loop;
@@ -264,13 +270,56 @@ begin
     update baton.outboxes o
        set retention = n.retention, archive_for = n.archive_for, partition_interval = n.partition_interval,
            partition_bytes = n.partition_bytes, idempotency_window = n.idempotency_window, ordered = n.ordered,
-           max_payload_bytes = n.max_payload_bytes
+           max_payload_bytes = n.max_payload_bytes, notify_channel = n.notify_channel
       from jsonb_populate_record(null::baton.outboxes, options) n
      where o.outbox_id = outbox.outbox_id;
+    if changes ? 'notify_channel' then
+        perform baton_internal.announce_on_channel(relation, changes ->> 'notify_channel');
+    end if;
+    perform baton_internal.make_outbox_calls(outbox);
     perform baton_internal.record_action('alter_outbox', relation::text, changes);
 end
 $$;
 comment on function baton_internal.change_outbox(regclass, jsonb, text[]) is 'changes options of an outbox; called by alter_outbox()';
+
+-- Tell whoever listens that there are new events; the payload is the outbox's name. The server sends the same words of one transaction once.
+create function baton_internal.notify_listeners()
+returns trigger
+language plpgsql
+as $$
+begin
+    perform pg_catalog.pg_notify(tg_argv[0], pg_catalog.format('%I.%I', tg_table_schema, tg_table_name));
+    return null;
+end
+$$;
+comment on function baton_internal.notify_listeners() is 'statement trigger of an outbox with a notify_channel';
+
+-- Notify on a channel with each commit of events, or not any more. Without a channel there is no trigger, and nothing to pay.
+create function baton_internal.announce_on_channel(relation regclass, channel text)
+returns void
+language plpgsql
+as $$
+declare
+    has_trigger constant boolean := exists (select from pg_trigger t where t.tgrelid = relation and t.tgname = 'baton_notify');
+begin
+    if has_trigger or channel is not null then  -- publishers do not wait behind the lock
+        perform baton_internal.need_lock(relation, baton_internal.lock_without_queue(array[relation],
+                    array[case when has_trigger then 'access exclusive' else 'share row exclusive' end], baton_internal.lock_patience('5 seconds')));
+    end if;
+    if has_trigger then
+        execute format('drop trigger baton_notify on %s', relation);
+    end if;
+    if channel is null then
+        return;
+    end if;
+    execute format('create trigger baton_notify after insert on %s for each statement execute function baton_internal.notify_listeners(%L)', relation, channel);
+    if current_setting('max_prepared_transactions') <> '0' then
+        raise warning 'transactions that publish into % cannot be prepared for a two-phase commit any more', relation
+            using hint = 'NOTIFY and PREPARE TRANSACTION exclude each other';
+    end if;
+end
+$$;
+comment on function baton_internal.announce_on_channel(regclass, text) is 'begins or ends notifications about an outbox';
 
 -- Drop an outbox and its events. With groups on it only when asked to cascade.
 create function baton.drop_outbox(name text, if_exists boolean default false, cascade boolean default false)
@@ -310,13 +359,15 @@ begin
             using errcode = 'dependent_objects_still_exist', detail = 'groups: ' || groups,
                   hint = 'drop them with baton.drop_consumer_group(), or pass cascade => true';
     end if;
-    perform baton_internal.drop_outbox_companions(outbox.outbox_id);
+    perform baton_internal.drop_outbox_companions(outbox.outbox_id), baton_internal.drop_outbox_calls(outbox.outbox_id);
     perform baton_internal.record_action('drop_outbox', relation::text, jsonb_build_object('groups', groups));
     delete from baton.outboxes o where o.outbox_id = outbox.outbox_id;
     foreach part in array apart loop
         execute format('drop table %s', part);
     end loop;
-    execute format('drop table %s', relation);
+    if exists (select from pg_class c where c.oid = relation) then  -- else somebody dropped it by hand
+        execute format('drop table %s', relation);
+    end if;
     execute format('drop sequence if exists baton_internal.floor_%s', outbox.outbox_id);
     return true;
 end

@@ -16,11 +16,11 @@ comment on table baton.pipelines is 'pipelines that relays run, by name';
 
 -- Which relay does what only one needs to do.
 create table baton_internal.relay_leader (
-    only_row boolean     primary key default true check (only_row),
-    owner    text        not null,
-    until    timestamptz not null
+    duty  text        primary key check (duty in ('jobs', 'metrics')),
+    owner text        not null,
+    until timestamptz not null
 ) with (fillfactor = 50);
-comment on table baton_internal.relay_leader is 'the relay that runs the scheduler''s jobs where the extension does not';
+comment on table baton_internal.relay_leader is 'the relay that runs the scheduler''s jobs where the extension does not, and the one whose metrics tell of the database';
 
 -- Raise when some setting whose name says that it is a secret holds one in clear, or a URL carries a password.
 create function baton_internal.refuse_secrets(settings jsonb, path text default '')
@@ -190,23 +190,31 @@ as $$
 $$;
 comment on function baton.list_pipelines() is 'pipelines of the catalog, and which relay runs each';
 
--- Take or keep the leader's lease; false while another relay has it.
-create function baton_internal.take_lead(owner text, lease interval default '30 seconds')
+-- Take or keep the leader's lease for a duty; false while another relay has it.
+create function baton_internal.take_lead(owner text, lease interval default '30 seconds', duty text default 'jobs')
 returns boolean
 language sql security definer
 set search_path = pg_catalog, pg_temp
 as $$
     with taken as (
-        insert into baton_internal.relay_leader as l (owner, until) values (take_lead.owner, clock_timestamp() + lease)
+        insert into baton_internal.relay_leader as l (duty, owner, until) values (take_lead.duty, take_lead.owner, clock_timestamp() + lease)
         on conflict on constraint relay_leader_pkey do update set owner = excluded.owner, until = excluded.until
          where l.owner = excluded.owner or l.until < clock_timestamp() or l.until > clock_timestamp() + 2 * lease  -- the clock was ahead
         returning 1)
     select exists (select from taken)
 $$;
-comment on function baton_internal.take_lead(text, interval) is 'makes a relay the leader, which runs the scheduler''s jobs; true when it leads';
+comment on function baton_internal.take_lead(text, interval, text) is 'makes a relay the leader for a duty, the scheduler''s jobs or the metrics; true when it leads';
+
+-- Give back what a relay leads, so that another one need not wait for the lease to end.
+create function baton_internal.leave_lead(owner text)
+returns void
+language sql security definer
+set search_path = pg_catalog, pg_temp
+as $$ delete from baton_internal.relay_leader l where l.owner = leave_lead.owner $$;
+comment on function baton_internal.leave_lead(text) is 'ends what a relay leads';
 
 select baton_internal.declare_privileges('execute', '{baton_operator}',
     '{set_pipeline,switch_pipeline,enable_pipeline,disable_pipeline,delete_pipeline}');
 select baton_internal.declare_privileges('execute', '{baton_operator,baton_relay,baton_viewer}', '{list_pipelines}');
-select baton_internal.declare_privileges('execute', '{baton_relay}', '{take_lead}');
+select baton_internal.declare_privileges('execute', '{baton_relay}', '{take_lead,leave_lead}');
 select baton_internal.declare_privileges('select', '{baton_operator,baton_relay,baton_viewer}', '{pipelines,relay_leader}');

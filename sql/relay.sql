@@ -85,13 +85,13 @@ end
 $$;
 comment on function baton_internal.fit_group(regclass, jsonb) is 'makes or changes a group; called by prepare_group()';
 
--- Who has the group now, other than that relay; null when it is free to take.
-create function baton_internal.group_holder(at baton_internal.group_positions, new_owner text)
+-- Who has the group now, other than that relay and one that is gone; null when it is free to take.
+create function baton_internal.group_holder(at baton_internal.group_positions, new_owner text, gone text)
 returns table (holder text, until timestamptz)
 language sql volatile
 as $$
     select h.holder, h.until from (
-        select at.owner as holder, at.owned_until as until where at.owner <> new_owner
+        select at.owner as holder, at.owned_until as until where at.owner <> new_owner and at.owner is distinct from gone
         union all
         select p.consumer_id, p.leased_until from baton_internal.pieces p where p.group_id = at.group_id and p.lease_token is not null
         union all
@@ -100,7 +100,7 @@ as $$
            and p.consumer_id <> new_owner) h
      where h.until > clock_timestamp() order by h.until desc limit 1
 $$;
-comment on function baton_internal.group_holder(baton_internal.group_positions, text) is 'the relay or consumer that holds a group';
+comment on function baton_internal.group_holder(baton_internal.group_positions, text, text) is 'the relay or consumer that holds a group';
 
 -- Put the position back to the oldest piece that nobody settled, so that a single reader can go on from there.
 create function baton_internal.absorb_pieces(at baton_internal.group_positions)
@@ -128,8 +128,9 @@ end
 $$;
 comment on function baton_internal.absorb_pieces(baton_internal.group_positions) is 'turns outstanding pieces into one position before them';
 
--- Take a group for a relay when it is free, its lease ran out, or it is the relay's own. Raises the epoch.
-create function baton_internal.take_group(group_name text, owner text, lease interval default '15 seconds')
+-- Take a group for a relay when it is free, its lease ran out, or it is the relay's own. Raises the epoch. The caller may know that an owner is gone, whose lease
+-- counts no more then: a process of the same machine that has ended sends nothing again.
+create function baton_internal.take_group(group_name text, owner text, lease interval default '15 seconds', gone text default null)
 returns baton_internal.group_lease
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -149,7 +150,7 @@ begin
     perform baton_internal.verify_era(outbox.relation);
     g := baton_internal.lock_group(g);
     at := baton_internal.position_of(g.group_id);
-    select h.holder, h.until into taken.held_by, taken.held_until from baton_internal.group_holder(at, owner) h;
+    select h.holder, h.until into taken.held_by, taken.held_until from baton_internal.group_holder(at, owner, gone) h;
     if taken.held_by is not null then
         return taken;
     end if;
@@ -186,7 +187,7 @@ begin
     return taken;
 end
 $$;
-comment on function baton_internal.take_group(text, text, interval) is 'gives a group to a relay alone, with a new epoch';
+comment on function baton_internal.take_group(text, text, interval, text) is 'gives a group to a relay alone, with a new epoch';
 
 -- Lock the position and refuse an owner whose epoch is over. An owner behind a pooler may not have noticed that the server was replaced by
 -- a standby: what such an owner remembers of the position can lie ahead of what the standby had.

@@ -6,7 +6,7 @@ returns text
 language sql immutable
 as $$
     select 'e.id, e.event_id, e.tenant_id, e.aggregate_type, e.aggregate_id, e.event_type, e.schema_version, e.topic, e.partition_key, '
-           'e.payload, e.headers, e.trace_id, e.correlation_id, e.causation_id, e.occurred_at, e.available_at'
+           'e.payload, e.headers, e.trace_id, e.correlation_id, e.causation_id, e.idempotency_key, e.occurred_at, e.available_at'
 $$;
 comment on function baton_internal.relay_columns() is 'select list of an event for the relay';
 

@@ -263,8 +263,8 @@ end
 $$;
 comment on function baton_internal.needs_copies(baton_internal.outbox_partitions) is 'true when parked events of a partition are not copied yet';
 
--- The next partition that retention takes out of the log, or null: the oldest one, when it is old enough and nobody needs it.
-create function baton_internal.next_to_retire(outbox baton.outboxes)
+-- The oldest partition of the log when it is old enough to go, or null.
+create function baton_internal.overdue_partition(outbox baton.outboxes)
 returns baton_internal.outbox_partitions
 language plpgsql volatile
 as $$
@@ -274,7 +274,20 @@ declare
 begin
     select * into part from baton_internal.outbox_partitions p
      where p.outbox_id = outbox.outbox_id and p.state = 'left' order by p.first_id limit 1;
-    if not found or part.since > clock_timestamp() - keep then
+    return case when part.since <= clock_timestamp() - keep then part end;
+end
+$$;
+comment on function baton_internal.overdue_partition(baton.outboxes) is 'the oldest partition, when retention wants it gone';
+
+-- The next partition that retention takes out of the log, or null: the oldest one, when it is old enough and nobody needs it.
+create function baton_internal.next_to_retire(outbox baton.outboxes)
+returns baton_internal.outbox_partitions
+language plpgsql volatile
+as $$
+declare
+    part constant baton_internal.outbox_partitions := baton_internal.overdue_partition(outbox);
+begin
+    if part is null then
         return null;
     elsif baton.setting('outbox_force_retention')::boolean or not exists (select baton_internal.partition_holders(part)) then
         return part;
@@ -296,6 +309,7 @@ language plpgsql
 set lock_timeout = '20ms'
 as $$
 declare
+    drawn constant bigint := coalesce(part.last_id, part.end_id - 1) - part.first_id + 1;
     outcome text;
     holders text[];
 begin
@@ -315,6 +329,8 @@ begin
         execute format('alter table %s detach partition %s', outbox.relation, part.relation);
         update baton_internal.outbox_partitions p set state = 'detached', since = clock_timestamp()
          where p.outbox_id = part.outbox_id and p.first_id = part.first_id;
+        update baton.outboxes o set events_retired = o.events_retired + drawn, last_drained_at = clock_timestamp(), last_drained_count = drawn
+         where o.outbox_id = outbox.outbox_id;
         if holders <> '{}' then
             perform baton_internal.record_action('force_retention', outbox.relation::text,
                 jsonb_build_object('partition', part.relation::text, 'groups', to_jsonb(holders)));

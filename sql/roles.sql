@@ -49,7 +49,7 @@ $$;
 comment on function baton_internal.declare_privileges(text, text[], text[]) is 'declares what baton.grant_roles() will grant';
 
 -- Take from everybody but the owner what ALTER DEFAULT PRIVILEGES has granted on a new object: `kind` is schema, table, sequence or routine. Whoever may
--- write to baton's own tables could have code run as the owner; and a partition has no row-level security.
+-- write to baton's own tables could have code run as the owner; and a partition has no row-level security. `object` is a name as the caller's search path has it.
 create function baton_internal.close_to_others(kind text, object text, owner oid, acl aclitem[])
 returns void
 language plpgsql
@@ -58,18 +58,23 @@ declare
     grantee oid;
 begin
     for grantee in select distinct a.grantee from pg_catalog.aclexplode(acl) a where a.grantee <> owner loop
-        execute format('revoke all on %s %s from %s', kind, object, case grantee when 0 then 'public' else quote_ident(pg_catalog.pg_get_userbyid(grantee)) end);
+        execute pg_catalog.format('revoke all on %s %s from %s cascade', kind, object, case grantee when 0 then 'public' else quote_ident(pg_catalog.pg_get_userbyid(grantee)) end);
     end loop;
 end
 $$;
 comment on function baton_internal.close_to_others(text, text, oid, aclitem[]) is 'revokes every privilege on an object, except the owner''s';
 
--- The same for one table.
+-- The same for one table, view or sequence. What was granted on single columns goes along: to revoke a right on a table is to revoke it on each column.
 create function baton_internal.close_to_others(relation regclass)
 returns void
 language sql
-as $$ select baton_internal.close_to_others('table', c.oid::regclass::text, c.relowner, c.relacl) from pg_catalog.pg_class c where c.oid = relation $$;
-comment on function baton_internal.close_to_others(regclass) is 'revokes every privilege on a table, except the owner''s';
+set search_path = pg_catalog, pg_temp
+as $$
+    select baton_internal.close_to_others(case c.relkind when 'S' then 'sequence' else 'table' end, c.oid::regclass::text, c.relowner,
+               c.relacl || (select array_agg(g) from pg_attribute a cross join lateral unnest(a.attacl) g where a.attrelid = c.oid))
+      from pg_class c where c.oid = relation
+$$;
+comment on function baton_internal.close_to_others(regclass) is 'revokes every privilege on a table and its columns, except the owner''s';
 
 -- Grant to the five roles what was declared, skipping roles that do not exist.
 create function baton.grant_roles()

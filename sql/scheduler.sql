@@ -16,6 +16,7 @@ create table baton.jobs (
     enabled         boolean     not null default true,
     next_due        timestamptz not null default '-infinity',
     last_run        timestamptz,
+    last_success    timestamptz,           -- when it last ended well
     last_duration   interval,
     last_error      text,
     runs            bigint      not null default 0,
@@ -187,6 +188,7 @@ begin
        set next_due = baton_internal.clock() + pause, resume = outcome.resume, begun_at = null, begun_by = null,
            last_error = case when outcome.resume is null then outcome.problem else j.last_error end,
            last_run = case when job.resume is null then started else j.last_run end,
+           last_success = case when outcome.resume is null and outcome.problem is null then clock_timestamp() else j.last_success end,
            last_duration = clock_timestamp() - started + case when job.resume is null then interval '0' else j.last_duration end,
            runs = j.runs + (outcome.resume is null)::int, failures = j.failures + (outcome.problem is not null)::int,
            failed_in_a_row = case when outcome.resume is not null then j.failed_in_a_row

@@ -14,7 +14,7 @@ create table baton.setting_defaults (
 comment on table baton.setting_defaults is 'every setting with its default';
 
 insert into baton.setting_defaults (name, value, kind, description) values
-    ('outbox_enabled', 'on', 'boolean', 'publish() accepts events'),
+    ('outbox_enabled', 'on', 'boolean', 'outboxes take events in, by publish() or by INSERT'),
     ('outbox_drain_batch_size', '10000', 'integer', 'rows per cleanup step of an adopted table'),
     ('outbox_inline_threshold_rows', '10000', 'integer', 'rows of a stream table''s delta up to which they are in the event itself'),
     ('outbox_claim_check_batch_size', '1000', 'integer', 'no effect: who reads the rows of a large delta says how many at a time'),
@@ -37,7 +37,9 @@ insert into baton.setting_defaults (name, value, kind, description, stored_only)
     ('consumer_cleanup_enabled', 'on', 'boolean', 'reap dead consumers', true),
     ('stream_max_failures', '10', 'integer', 'a stream table whose refresh fails so often in a row is left alone, 0 goes on trying', true),
     ('stream_fuse_rows', '10000000', 'integer', 'a refresh by schedule that would change more rows stops the stream table instead, 0 lets all pass', true),
+    ('stream_refresh_limit_seconds', '300', 'integer', 'a refresh by schedule that takes longer is cancelled and counts as a failure, 0 lets all go on', true),
     ('stream_live_interval_ms', '50', 'integer', 'shortest time between two refreshes of a stream table with schedule ''live''', true),
+    ('stream_buffer_rows', '1000000', 'integer', 'changes of a source that are kept for a stream table that is by hand, paused, failing or stopped; its next refresh computes everything when there are more, 0 keeps all', true),
     ('stream_history_hours', '168', 'integer', 'how long stream_table_history() reaches back', true),
     ('inbox_processed_retention_hours', '72', 'integer', 'how long processed messages are kept', true),
     ('inbox_dlq_retention_hours', '0', 'integer', 'how long dead messages are kept, 0 keeps them', true),
@@ -131,6 +133,7 @@ begin
     insert into baton.settings (name, value) values (set_setting.name, set_setting.value)
     on conflict on constraint settings_pkey
     do update set value = excluded.value, updated_at = now(), updated_by = session_user;
+    perform baton_internal.record_action('set_setting', set_setting.name, jsonb_build_object('value', set_setting.value));
 end
 $$;
 comment on function baton.set_setting(text, text) is 'stores a setting for this database';

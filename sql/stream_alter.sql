@@ -1,7 +1,8 @@
 -- Changing stream tables: another query, another schedule, another mode, a pause.
 
 -- Change a stream table; what is not named stays. Another query is applied at once: the table keeps the rows that both give, and its outbox gets the
--- difference. Columns that differ are replaced, unless there is an outbox.
+-- difference. Columns that differ are replaced, unless there is an outbox. One that is, becomes or again is IMMEDIATE is up to date then: the next writer would
+-- find nothing to go on from.
 create function baton.alter_stream_table(
     name         text,
     query        text    default null,
@@ -14,15 +15,19 @@ language plpgsql
 as $$
 declare
     target constant regclass := baton_internal.resolve_stream(name);
-    changes constant jsonb := jsonb_strip_nulls(jsonb_build_object('schedule', case when lower(btrim(schedule)) = 'live' then 'live' else schedule end, 'refresh_mode', upper(refresh_mode), 'paused', paused));
+    changes constant jsonb := pg_catalog.jsonb_strip_nulls(pg_catalog.jsonb_build_object('schedule', case when lower(btrim(schedule)) = 'live' then 'live' else schedule end, 'refresh_mode', upper(refresh_mode), 'paused', paused));
 begin
     perform baton_internal.check_stream_change(target, changes, reset);
     if query is not null then
-        perform baton_internal.change_query(target, query, query, baton_internal.session_parameters());
+        perform baton_internal.change_query(target, query, baton_internal.session_parameters());
     end if;
     perform baton_internal.change_stream(target, changes, reset, query is not null);
-    if query is not null and exists (select from baton.stream_tables s where s.relation = target and s.frontier is not null) then
-        perform baton_internal.refresh_stream(target, true);
+    if exists (select from baton.stream_tables s where s.relation operator(pg_catalog.=) target and s.frontier is not null
+                  and (alter_stream_table.query is not null or s.effective_mode operator(pg_catalog.=) 'IMMEDIATE' and not s.paused)) then
+        perform baton_internal.refresh_stream(target, query is not null);
+    end if;
+    if query is not null or refresh_mode is not null then
+        perform baton_internal.tell_full(target);
     end if;
 end
 $$;
@@ -49,53 +54,57 @@ $$;
 comment on function baton_internal.check_stream_change(regclass, jsonb, text[]) is 'raises when a stream table cannot be changed so';
 
 -- Give a stream table another query, with the caller's rights.
-create function baton_internal.change_query(relation regclass, statement text, query text, parameters jsonb)
+create function baton_internal.change_query(relation regclass, query text, parameters jsonb)
 returns void
 language plpgsql
 as $$
 declare
     query_view constant regclass := baton_internal.make_query_view(
-        (select n.nspname from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace where c.oid = relation), statement);
-    changes constant text := baton_internal.column_changes(relation, query_view);
+        (select n.nspname from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace where c.oid operator(pg_catalog.=) relation), query);
 begin
     perform baton_internal.replace_query_view(relation, query_view, query, parameters);
-    if changes <> '' then
-        execute format('alter table %s %s', relation, changes);
-    end if;
+    perform baton_internal.restore_columns(relation);
 end
 $$;
-comment on function baton_internal.change_query(regclass, text, text, jsonb) is 'gives a stream table another query; called by alter_stream_table()';
+comment on function baton_internal.change_query(regclass, text, jsonb) is 'gives a stream table another query; called by alter_stream_table()';
 
--- Make the view of a stream table's query again where it went with something that the query reads.
+-- Make the view of a stream table's query again where it went with something that the query reads. The table's owner does, whoever repairs: to understand a query may
+-- take code of its writer's.
 create function baton_internal.renew_query_view(relation regclass)
 returns void
-language plpgsql
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
 as $$
 declare
-    stream baton.stream_tables;
+    stream constant baton.stream_tables := baton_internal.find_stream(relation);
+    schema_name constant name := n.nspname from pg_class c join pg_namespace n on n.oid = c.relnamespace where c.oid = relation;
+    view_name constant text := format('%I.%I', schema_name, baton_internal.unused_name(schema_name, 'baton_query_' || pg_backend_pid(), ''));
 begin
-    select s.* into stream from baton.stream_tables s where s.relation = renew_query_view.relation;
-    if found and baton_internal.view_query(stream.query_view) is null then
-        perform baton_internal.change_query(relation, stream.qualified, stream.query, stream.parameters);
+    perform baton_internal.check_table_owner(relation, 'repair it');
+    if baton_internal.view_query(stream.query_view) is null then
+        perform baton_internal.change_as_owner(relation, format('create view %s as %s', view_name, stream.qualified));
+        perform baton_internal.replace_query_view(relation, view_name::regclass, stream.query, stream.parameters);
     end if;
 end
 $$;
 comment on function baton_internal.renew_query_view(regclass) is 'makes the query of a stream table again after its sources were';
 
--- Give a stream table the columns of its query again where somebody changed them by hand. Their values come with the next refresh.
+-- Give a stream table the columns of its query, as the table's owner: a domain's conditions run when a column is added. Their values come with the next refresh.
 create function baton_internal.restore_columns(relation regclass)
 returns void
-language plpgsql
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
 as $$
 declare
     changes constant text := (select baton_internal.column_changes(s.relation, s.query_view) from baton.stream_tables s where s.relation = restore_columns.relation);
 begin
+    perform baton_internal.check_table_owner(relation, 'change it');
     if changes <> '' then
-        execute format('alter table %s %s', relation, changes);
+        perform baton_internal.change_as_owner(relation, format('alter table %s %s', relation, changes));
     end if;
 end
 $$;
-comment on function baton_internal.restore_columns(regclass) is 'gives a stream table the columns of its query; called by repair_stream_table()';
+comment on function baton_internal.restore_columns(regclass) is 'gives a stream table the columns of its query; called by alter_stream_table() and repair_stream_table()';
 
 -- The number of the first column in which a table and a view differ; null when their columns are the same.
 create function baton_internal.first_other_column(relation regclass, query_view regclass)
@@ -199,8 +208,8 @@ begin
            failed_in_a_row = 0, stopped_at = null
      where s.relation = change_stream.relation returning s.* into stream;
     update baton.stream_tables s
-       set next_due = case when changes ? 'schedule' then baton_internal.next_refresh(stream.schedule, baton_internal.clock())
-                           when stream.schedule is not null then least(s.next_due, baton_internal.next_refresh(stream.schedule, baton_internal.clock())) end
+       set next_due = case when changes ? 'schedule' then baton_internal.next_refresh(stream)
+                           when stream.schedule is not null then least(s.next_due, baton_internal.next_refresh(stream)) end
      where s.stream_id = stream.stream_id;
     if requery or changes ? 'refresh_mode' then
         perform baton_internal.choose_stream_mode(stream);

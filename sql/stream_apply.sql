@@ -8,8 +8,8 @@
 --   numbers     c1, c2
 --   grouped     what rows are grouped by         c1, baton_internal.image(c2)
 --   kept        a row of a group                 c1, baton_internal.one_of(c2) as c2
---   row_json    a row n as JSON
-create function baton_internal.stream_parts(relation regclass, out names text, out numbers text, out grouped text, out kept text, out row_json text)
+--   row_of      a row n under the names of the columns
+create function baton_internal.stream_parts(relation regclass, out names text, out numbers text, out grouped text, out kept text, out row_of text)
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $$
@@ -17,7 +17,7 @@ as $$
            string_agg('c' || c.number, ', ' order by c.number),
            string_agg(case when p.plain then 'c' || c.number else format('baton_internal.image(c%s)', c.number) end, ', ' order by c.number),
            string_agg(case when p.plain then 'c' || c.number else format('baton_internal.one_of(c%1$s) as c%1$s', c.number) end, ', ' order by c.number),
-           '(select to_jsonb(j) from (select ' || string_agg(format('n.c%s as %I', c.number, c.name), ', ' order by c.number) || ') j)'
+           '(select ' || string_agg(format('n.c%s as %I', c.number, c.name), ', ' order by c.number) || ')'
       from baton_internal.table_columns(relation) c
      cross join lateral (select baton_internal.is_plain_type(c.type, c.collation_id) as plain) p
 $$;
@@ -53,24 +53,52 @@ as $$
              where n.weight > 0 and (select count(*) from gone) >= 0
             returning 1)
         %8$s$sql$, p.numbers, baton_internal.full_delta(relation, query), p.kept, p.grouped, relation, p.names,
-        (select string_agg('n.' || c, ', ') from unnest(string_to_array(p.numbers, ', ')) c), baton_internal.outcome_rows(p.row_json, changes))
+        (select string_agg('n.' || c, ', ') from unnest(string_to_array(p.numbers, ', ')) c), baton_internal.outcome_rows(p.row_of, changes))
       from baton_internal.stream_parts(relation) p
 $$;
 comment on function baton_internal.full_statement(regclass, text, boolean) is 'statement that makes a stream table what its query gives';
 
--- The end of the statement of a refresh: a row of totals, and a row per change where an outbox wants to know.
-create function baton_internal.outcome_rows(row_json text, changes boolean)
+-- The end of the statement of a refresh: a row of totals, with the payload of an event where an outbox wants to know and the changes fit in one (see
+-- inline_limits()). Where they do not, a row per change follows, those that go first.
+create function baton_internal.outcome_rows(row_of text, changes boolean)
 returns text
 language sql immutable
 as $$
-    select $sql$select null::text as op, null::jsonb as data, (select count(*) from come) as inserted, (select count(*) from gone) as deleted,
-                       (select coalesce(-sum(n.weight), 0)::bigint from net n where n.weight < 0) as wanted, pg_current_snapshot() as sight$sql$
-        || case when changes then format($sql$
+    select $sql$,
+        size as materialized (select coalesce(sum(abs(weight)), 0) as rows, coalesce(-sum(weight) filter (where weight < 0), 0)::bigint as wanted from net)$sql$
+        || case when changes then format($sql$,
+        each as not materialized (
+            select * from net union all select n.* from net n cross join lateral generate_series(2, abs(n.weight)) where abs(n.weight) > 1),
+        built as materialized (
+            select %2$s where (select s.rows from size s) <= pg_catalog.current_setting('baton_session.inline_rows')::numeric),
+        event as materialized (
+            select b.payload from built b cross join size s
+             where s.rows <= pg_catalog.current_setting('baton_session.inline_rows')::numeric
+               and case when pg_column_size(b.payload) < pg_catalog.current_setting('baton_session.inline_bytes')::bigint / 8 then true  -- far from the limit, whatever its text is
+                        else octet_length(b.payload::text) <= pg_catalog.current_setting('baton_session.inline_bytes')::bigint end)$sql$, row_of, baton_internal.payload_expression(row_of)) else '' end
+        || $sql$
+        select null::text as op, null::jsonb as data, (select count(*) from come) as inserted, (select count(*) from gone) as deleted,
+               (select s.wanted from size s) as wanted, pg_current_snapshot() as sight$sql$
+        || case when changes then format($sql$, (select payload from event) as payload
         union all
-        select case when n.weight > 0 then 'I' else 'D' end, %s, null, null, null, null
-          from net n cross join lateral generate_series(1, abs(n.weight))$sql$, row_json) else '' end
+        select 'D', %2$s, null, null, null, null, null from each n cross join lateral %1$s j where n.weight < 0 and (select payload from event) is null
+        union all
+        select 'I', %2$s, null, null, null, null, null from each n cross join lateral %1$s j where n.weight > 0 and (select payload from event) is null$sql$,
+                       row_of, baton_internal.row_expression())
+           else ', null::jsonb as payload' end
 $$;
 comment on function baton_internal.outcome_rows(text, boolean) is 'end of the statement of a refresh';
+
+-- Say up to how many rows and bytes the changes of a refresh in this transaction are in the event itself; -1: never.
+create function baton_internal.inline_limits(most_rows bigint, most_bytes bigint)
+returns void
+language plpgsql
+as $$
+begin
+    perform set_config('baton_session.inline_rows', most_rows::text, true), set_config('baton_session.inline_bytes', most_bytes::text, true);
+end
+$$;
+comment on function baton_internal.inline_limits(bigint, bigint) is 'limits of the changes that a refresh puts into an event';
 
 -- Write the statement that counts how a stream table differs from its query.
 create function baton_internal.verify_statement(relation regclass, query text)

@@ -2,7 +2,8 @@
 --
 -- baton_internal.changes_<number of the source>: xid (the writer's top transaction), step (of how many captured statements of the transaction this is one),
 -- weight (+1: the row is there now, -1: no more, 0: something was missed, so nobody may rely on the buffer up to here), and a column c<attnum> for each column
--- that somebody wants. The sum of weights of a row is by how many the row has become more. An UPDATE that changes none of the columns leaves nothing.
+-- that somebody wants. The sum of weights of a row is by how many the row has become more. An UPDATE that changes none of the columns leaves nothing. A row that fills a page has no
+-- room beside these, and is missed.
 --
 -- A buffer is a source's by its dependency on the source: it goes with the source, and a buffer out of a dump, whose number may be another table's now, is nobody's.
 
@@ -53,7 +54,7 @@ begin
         with recursive tree (part, above, since) as (
             select source::oid, null::oid, null::text
             union
-            select i.inhrelid, i.inhparent, concat_ws(' ', i.xmin, i.inhdetachpending) from tree t join pg_inherits i on i.inhparent = t.part
+            select i.inhrelid, i.inhparent, concat_ws(' ', i.xmin, i.ctid, i.inhdetachpending) from tree t join pg_inherits i on i.inhparent = t.part
         )
         select t.part, t.above, t.since, c.relkind, c.relpersistence from tree t join pg_class c on c.oid = t.part;
 end
@@ -79,6 +80,9 @@ as $$
            from pg_inherits i
           where i.inhrelid in (select t.relation from baton_internal.table_tree(source) t)
             and i.inhparent not in (select t.relation from baton_internal.table_tree(source) t) limit 1),
+        (select format('%s columns of %s are more than a change buffer takes: 1590', w.count, source)
+           from pg_class c, lateral (select count(*) from baton_internal.buffer_columns(source, baton_internal.change_buffer(source), columns) b where b.type is not null) w
+          where c.oid = source and c.relnatts > 1590 and w.count > 1590),
         (select format('system column %s of %s is no column that triggers see', coalesce(a.attname::text, '*'), source)
            from unnest(columns) n left join pg_attribute a on a.attrelid = source and a.attnum = n where n <= 0 limit 1),
         (select format('column %I of %s is computed when it is read', a.attname, source)
@@ -96,14 +100,15 @@ as $$ select exists (select from pg_replication_origin) $$;
 comment on function baton_internal.is_replicated() is 'whether logical replication may apply changes on this server';
 
 -- List the triggers that a table of this kind has for its capture, as the catalog writes them. Statement triggers see what sessions do. Where changes are
--- replicated they leave sessions that act as a replica to a row trigger, which fires nowhere else. BEFORE TRUNCATE ours is the last, after triggers of users
+-- replicated they leave sessions that act as a replica to a row trigger, which fires nowhere else; where somebody is refreshed in the writer's transaction they fire there,
+-- too, and the row trigger is for rows without a statement. BEFORE TRUNCATE ours is the last, after triggers of users
 -- which change rows.
 create function baton_internal.capture_triggers(kind "char", replicated boolean, immediate boolean)
 returns table (name text, type int2, enabled "char", definition text)
 language sql immutable
 set search_path = pg_catalog, pg_temp
 as $$
-    select v.name, v.type, case when v.type in (4, 8, 16, 30) and not replicated then 'A' else v.enabled end, v.definition
+    select v.name, v.type, case when v.type in (4, 8, 16, 30) and (immediate or not replicated) then 'A' else v.enabled end, v.definition
       from (values ('~baton_capture_begin', 30::int2, 'O'::"char", 'before insert or update or delete on %s for each statement'),
                    ('baton_capture_insert', 4::int2, 'O'::"char", 'after insert on %s referencing new table as new_rows for each statement'),
                    ('baton_capture_update', 16::int2, 'O'::"char", 'after update on %s referencing old table as old_rows new table as new_rows for each statement'),
@@ -111,7 +116,7 @@ as $$
                    ('baton_capture_replica', 29::int2, 'R'::"char", 'after insert or update or delete on %s for each row'),
                    ('~baton_capture_truncate', 34::int2, 'A'::"char", 'before truncate on %s for each statement'),
                    ('baton_capture_truncated', 32::int2, 'A'::"char", 'after truncate on %s for each statement')) v (name, type, enabled, definition)
-     where case v.type when 29 then kind = 'r' and replicated when 34 then kind = 'r' when 30 then immediate when 32 then kind = 'r' and immediate else true end
+     where case v.type when 29 then kind = 'r' and replicated when 34 then kind = 'r' when 30 then immediate when 32 then kind = 'r' else true end
 $$;
 comment on function baton_internal.capture_triggers("char", boolean, boolean) is 'triggers that capture the changes of a table';
 
@@ -160,6 +165,25 @@ end
 $$;
 comment on function baton_internal.drop_capture_triggers(regclass) is 'ends the capture of a table';
 
+-- Make the triggers of a table.
+create function baton_internal.make_part_triggers(relation regclass, kind "char")
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    made record;
+begin
+    for made in select * from baton_internal.capture_triggers(kind, baton_internal.is_replicated(), baton_internal.has_immediate_readers(relation)) loop
+        execute format('create trigger %I ' || made.definition || ' execute function baton_internal.capture_changes()', made.name, relation);
+        if made.enabled <> 'O' then
+            execute format('alter table %s enable %s trigger %I', relation, case made.enabled when 'A' then 'always' else 'replica' end, made.name);
+        end if;
+    end loop;
+end
+$$;
+comment on function baton_internal.make_part_triggers(regclass, "char") is 'makes the triggers that capture the changes of a table';
+
 -- Give each table of a tree the triggers it must have.
 create function baton_internal.make_capture_triggers(source regclass)
 returns void
@@ -168,17 +192,11 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     part record;
-    made record;
 begin
     for part in select distinct t.relation::regclass as relation, t.kind from baton_internal.table_tree(source) t loop
         continue when baton_internal.has_capture_triggers(part.relation, part.kind);
         perform baton_internal.drop_capture_triggers(part.relation);
-        for made in select * from baton_internal.capture_triggers(part.kind, baton_internal.is_replicated(), baton_internal.has_immediate_readers(part.relation)) loop
-            execute format('create trigger %I ' || made.definition || ' execute function baton_internal.capture_changes()', made.name, part.relation);
-            if made.enabled <> 'O' then
-                execute format('alter table %s enable %s trigger %I', part.relation, case made.enabled when 'A' then 'always' else 'replica' end, made.name);
-            end if;
-        end loop;
+        perform baton_internal.make_part_triggers(part.relation, part.kind);
     end loop;
 end
 $$;
@@ -236,8 +254,39 @@ end
 $$;
 comment on function baton_internal.drop_stray_buffers() is 'drops change buffers that belong to no source';
 
--- Make the buffer of a source, without columns.
-create function baton_internal.make_buffer(source regclass)
+-- Whether ANALYZE calls a function of a user for the values of a type: the difference of two bounds of a range. It would run as the owner of the buffer.
+create function baton_internal.is_measured_by_users(type oid)
+returns boolean
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    with recursive base (oid, typtype, typbasetype) as (
+        select t.oid, t.typtype, t.typbasetype from pg_type t where t.oid = type
+        union all
+        select t.oid, t.typtype, t.typbasetype from base b join pg_type t on t.oid = b.typbasetype where b.typtype = 'd')
+    select exists (select from base b join pg_range r on b.oid in (r.rngtypid, r.rngmultitypid) where r.rngsubdiff::oid >= 16384)
+$$;
+comment on function baton_internal.is_measured_by_users(oid) is 'whether ANALYZE calls a function of a user for values of a type';
+
+-- Keep ANALYZE away from the columns of a buffer for which it would call functions of users.
+create function baton_internal.leave_unmeasured(buffer regclass)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    changes constant text := (select string_agg(format('alter column %I set statistics 0', a.attname), ', ') from pg_attribute a
+                               where a.attrelid = buffer and a.attnum > 0 and not a.attisdropped and baton_internal.is_measured_by_users(a.atttypid));
+begin
+    if changes is not null then
+        execute format('alter table %s %s', buffer, changes);
+    end if;
+end
+$$;
+comment on function baton_internal.leave_unmeasured(regclass) is 'lets no function of a user run for the statistics of a change buffer';
+
+-- Make the buffer of a source with its columns.
+create function baton_internal.make_buffer(source regclass, columns int2[])
 returns regclass
 language plpgsql
 set search_path = pg_catalog, pg_temp set default_tablespace = ''
@@ -246,43 +295,75 @@ declare
     name text := 'changes_' || source::oid;
 begin
     perform baton_internal.drop_stray_buffers();
-    execute format('create table baton_internal.%I (xid xid8 not null, step int4 not null, weight int2 not null) using heap', name);
+    execute format('create table baton_internal.%I (%s) using heap', name,
+                   concat_ws(', ', 'xid xid8 not null, step int4 not null, weight int2 not null',
+                             (select string_agg(format('%I %s', 'c' || c.number, c.type), ', ' order by c.number) from baton_internal.buffer_columns(source, null, columns) c)));
     execute format('comment on table baton_internal.%I is %L', name, 'changes of a source of stream tables');
+    perform baton_internal.leave_unmeasured(format('baton_internal.%I', name)::regclass), baton_internal.identify_rows(format('baton_internal.%I', name)::regclass);
     perform baton_internal.close_to_others(format('baton_internal.%I', name)::regclass);
     perform baton_internal.tie_buffer(format('baton_internal.%I', name)::regclass, source);
     return format('baton_internal.%I', name)::regclass;
 end
 $$;
-comment on function baton_internal.make_buffer(regclass) is 'makes the change buffer of a source';
+comment on function baton_internal.make_buffer(regclass, int2[]) is 'makes the change buffer of a source';
 
 -- Give a buffer the columns that are wanted. A column whose type has changed is made anew: what is in it nobody reads, since whoever wants it sees that the
 -- source is not as it was; unless somebody wants it, it goes.
+--
+-- A column of a domain takes a new buffer, with which all who read the old one begin anew: to add one to a table, even to an empty one, the server looks at the domain's
+-- conditions, and so runs code of the domain's owner as the owner of the buffer. To create a table it does not.
 create function baton_internal.shape_buffer(source regclass, buffer regclass, columns int2[])
-returns void
+returns regclass
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    misfit record;
+    changes constant text := (
+        select string_agg(concat_ws(', ', case when c.present then format('drop column %I', 'c' || c.number) end,
+                                    case when c.wanted then format('add column %I %s', 'c' || c.number, c.type) end), ', ' order by c.number)
+          from baton_internal.buffer_columns(source, buffer, columns) c where not c.fits and (c.present or c.wanted));
 begin
-    for misfit in select * from baton_internal.buffer_columns(source, buffer, columns) c where not c.fits order by c.number loop
-        if misfit.present then
-            execute format('alter table %s drop column %I', buffer, 'c' || misfit.number);
-        end if;
-        if misfit.wanted then
-            execute format('alter table %s add column %I %s', buffer, 'c' || misfit.number, misfit.type);
-        end if;
-    end loop;
+    if exists (select from baton_internal.buffer_columns(source, buffer, columns) c
+                 join pg_attribute a on a.attrelid = source and a.attnum = c.number join pg_type t on t.oid = a.atttypid
+                where c.wanted and not c.fits and t.typtype = 'd') then
+        columns := columns || array(select c.number from baton_internal.buffer_columns(source, buffer, columns) c where c.present and c.fits and not c.wanted);
+        execute format('drop table %s', buffer);
+        return baton_internal.make_buffer(source, columns);
+    elsif changes is not null then
+        execute format('alter table %s %s', buffer, changes);
+        perform baton_internal.leave_unmeasured(buffer);
+    end if;
+    return buffer;
 end
 $$;
-comment on function baton_internal.shape_buffer(regclass, regclass, int2[]) is 'gives a change buffer its columns';
+comment on function baton_internal.shape_buffer(regclass, regclass, int2[]) is 'gives a change buffer its columns, or makes another one with them';
 
--- Have the changes of a source's columns captured, and return the buffer. Waits for transactions that write to the source now, no longer than lock_timeout;
+-- Lock a source, and its buffer where that has to be altered, so that the capture can be made or ended; false when somebody uses them for long. Nobody waits behind
+-- these locks. A trigger that has to go takes the strongest lock of all: asked for later, readers would wait for it.
+create function baton_internal.lock_source(source regclass, columns int2[], patience interval)
+returns boolean
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    buffer constant regclass := baton_internal.change_buffer(source);
+    is_misfit constant boolean := exists (select from baton_internal.table_tree(source) t join pg_trigger g on g.tgrelid = t.relation
+                                           where g.tgfoid = 'baton_internal.capture_changes()'::regprocedure
+                                             and (columns is null or not baton_internal.has_capture_triggers(t.relation, t.kind)));
+    is_reshaped constant boolean := buffer is not null and (columns is null or exists (select from baton_internal.buffer_columns(source, buffer, columns) c where not c.fits));
+begin
+    return baton_internal.lock_without_queue(array[source] || case when is_reshaped then array[buffer] else '{}' end,
+                                             array[case when is_misfit then 'access exclusive' else 'share row exclusive' end, 'access exclusive'], patience);
+end
+$$;
+comment on function baton_internal.lock_source(regclass, int2[], interval) is 'locks a source for a change of its capture; columns null: the capture ends';
+
+-- Have the changes of a source's columns captured, and return the buffer. Waits for transactions that write to the source now, no longer than lock_timeout and 5 seconds;
 -- no effect where all is there already. Whoever wants the changes needs the right to make triggers on the source.
 create function baton_internal.capture_source(source regclass, columns int2[], on_behalf_of text default null)
 returns regclass
 language plpgsql
-set search_path = pg_catalog, pg_temp set lock_timeout = '5s' set client_min_messages = warning
+set search_path = pg_catalog, pg_temp set client_min_messages = warning
 as $$
 declare
     buffer regclass;
@@ -303,17 +384,13 @@ begin
     elsif baton_internal.is_captured(source, columns) then
         return baton_internal.change_buffer(source);
     end if;
-    execute format('lock table %s in share row exclusive mode', source);
-    buffer := coalesce(baton_internal.change_buffer(source), baton_internal.make_buffer(source));
-    begin
-        perform baton_internal.shape_buffer(source, buffer, columns);
-    exception when not_null_violation or check_violation then
-        -- A domain that allows no null cannot be added to rows. With a new buffer all who read the old one begin anew.
-        columns := columns || array(select c.number from baton_internal.buffer_columns(source, buffer, columns) c where c.present and c.fits);
-        execute format('drop table %s', buffer);
-        buffer := baton_internal.make_buffer(source);
-        perform baton_internal.shape_buffer(source, buffer, columns);
-    end;
+    perform baton_internal.need_lock(source, baton_internal.lock_source(source, columns, baton_internal.lock_patience('5 seconds')));
+    buffer := baton_internal.change_buffer(source);
+    if buffer is null then
+        buffer := baton_internal.make_buffer(source, columns);
+    else
+        buffer := baton_internal.shape_buffer(source, buffer, columns);
+    end if;
     perform baton_internal.make_capture_triggers(source);
     return buffer;
 end
@@ -324,15 +401,16 @@ comment on function baton_internal.capture_source(regclass, int2[], text) is 'ca
 create function baton_internal.release_source(source regclass)
 returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp set lock_timeout = '5s' set client_min_messages = warning
+set search_path = pg_catalog, pg_temp set lock_timeout = '100ms' set client_min_messages = warning
 as $$
 declare
     buffer regclass := baton_internal.change_buffer(source);
     part regclass;
 begin
     if exists (select from pg_class c where c.oid = source) then
-        execute format('lock table %s in share row exclusive mode', source);
+        perform baton_internal.need_lock(source, baton_internal.lock_source(source, null, '1 second'));
     end if;
+    delete from baton_internal.unlogged_sources u where not exists (select from pg_class c where c.oid = u.relation);
     if buffer is not null then
         execute format('drop table %s', buffer);
     end if;
@@ -348,9 +426,24 @@ end
 $$;
 comment on function baton_internal.release_source(regclass) is 'ends the capture of a table and drops its change buffer';
 
+-- The files of the catalogs whose rows are told apart by their places. VACUUM FULL of a catalog makes another file.
+create function baton_internal.catalog_files()
+returns text
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return concat_ws(' ', pg_relation_filenode('pg_trigger'), pg_relation_filenode('pg_inherits'), pg_relation_filenode('pg_attribute'), pg_relation_filenode('pg_proc'));
+end
+$$;
+comment on function baton_internal.catalog_files() is 'files of the catalogs that fingerprints look at';
+
 -- Fingerprint what statement triggers cannot see: which partitions and children there are and since when, the triggers of the capture and since when they are as they
--- are, the used columns and when they were last altered, the buffer, whether changes are replicated. As long as it stays, the buffer tells of every change. Null when the source is gone. In
+-- are, the used columns and when they were last altered, the buffer, how often a table became unlogged or logged, whether changes are replicated. As long as it stays, the buffer tells of every change. Null when the source is gone. In
 -- PL/pgSQL, which keeps the plans: every refresh asks.
+--
+-- A row of a catalog that was altered has another xmin, or, where one transaction alters it again, another ctid: the place of a version is not given to
+-- another one before that transaction has ended. Only a catalog that is written anew as a whole gives places anew, see catalog_files().
 create function baton_internal.source_state(source regclass, columns int2[])
 returns text
 language plpgsql stable
@@ -359,7 +452,7 @@ as $$
 declare
     has_parts boolean := (select c.relhassubclass from pg_class c where c.oid = source);
     parts text;
-    used text := (select string_agg(concat_ws(' ', a.attnum, a.xmin, a.atttypid, a.atttypmod, a.attcollation, a.attisdropped), ';' order by a.attnum)
+    used text := (select string_agg(concat_ws(' ', a.attnum, a.xmin, a.ctid, a.atttypid, a.atttypmod, a.attcollation, a.attisdropped), ';' order by a.attnum)
                     from pg_attribute a where a.attrelid = source and a.attnum = any (columns));
     above text := (select string_agg(i.inhparent::text, ' ' order by i.inhparent) from pg_inherits i where i.inhrelid = source);
 begin
@@ -369,8 +462,8 @@ begin
         parts := (select string_agg(concat_ws(' ', t.relation, t.parent, t.tied), ';' order by t.relation, t.parent) from baton_internal.table_tree(source) t);
     end if;
     return md5(concat_ws('|', parts,
-        (select string_agg(concat_ws(' ', c.oid, c.relkind, c.relpersistence,
-                                     (select string_agg(concat_ws(' ', g.oid, g.xmin, g.tgtype, g.tgenabled), ',' order by g.oid)
+        (select string_agg(concat_ws(' ', c.oid, c.relkind, c.relpersistence, (select count(*) from baton_internal.unlogged_sources u where u.relation = c.oid),
+                                     (select string_agg(concat_ws(' ', g.oid, g.xmin, g.ctid, g.tgtype, g.tgenabled), ',' order by g.oid)
                                         from pg_trigger g where g.tgrelid = c.oid and g.tgfoid = 'baton_internal.capture_changes()'::regprocedure)), ';' order by c.oid)
            from pg_class c where c.oid = any (case when has_parts then array(select t.relation from baton_internal.table_tree(source) t) else array[source::oid] end)),
         used, above, 'buffer ' || baton_internal.change_buffer(source)::oid, exists (select from pg_replication_origin)));

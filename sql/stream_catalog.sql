@@ -24,10 +24,13 @@ create table baton.stream_tables (
     system_identifier bigint,                          -- the cluster in whose history that means something
     relation_id       oid,                             -- the table as a number, which a dump carries along
     source_state      jsonb,                           -- what was noted about the sources, by their number
+    begins_anew       text,                            -- why the next refresh computes everything, where somebody should know
     paused            boolean     not null default false,
     stopped_at        timestamptz,                     -- since when it is left alone after too many failures
+    stop_untold       boolean     not null default false,  -- a writer stopped it, and nobody has raised the alert
     failed_in_a_row   int         not null default 0,
     last_error        text,
+    held_up_since     timestamptz,                     -- since when it waits for somebody who has locked a table
     created_at        timestamptz not null default clock_timestamp(),
     begun_at          timestamptz,                     -- when the last refresh that ended well began
     refreshed_at      timestamptz,                     -- and ended
@@ -36,11 +39,12 @@ create table baton.stream_tables (
     last_deleted      bigint,
     refreshes         bigint      not null default 0,
     next_due          timestamptz,
-    costs             jsonb,                           -- milliseconds: of a full refresh, of a small differential one, of one change more
-    writer            xid8                             -- the transaction that may write to the table now
-);
+    costs             jsonb,                           -- what refreshes took, see learned_costs()
+    writer            xid8,                            -- the transaction that may write to the table now ...
+    writer_depth      int                              -- ... from within so many triggers
+) with (fillfactor = 50);  -- refreshes change no column of an index: a page takes the next version of a row and drops the one before
 comment on table baton.stream_tables is 'one row per stream table made by create_stream_table()';
-create index stream_tables_due on baton.stream_tables (next_due) where schedule is not null and not paused and stopped_at is null;
+create index stream_tables_untold on baton.stream_tables (stopped_at) where stop_untold;
 
 create table baton_internal.stream_sources (
     stream_id int    not null references baton.stream_tables on delete cascade,
@@ -94,6 +98,17 @@ end
 $$;
 comment on function baton_internal.find_stream(regclass) is 'catalog row of a stream table, or undefined_object';
 
+-- When a stream table is due that is refreshed now, by the clock of its maker's time zone.
+create function baton_internal.next_refresh(stream baton.stream_tables)
+returns timestamptz
+language plpgsql stable
+as $$
+begin
+    return baton_internal.next_refresh(stream.schedule, baton_internal.clock(), stream.effective_mode <> 'FULL', stream.parameters ->> 'TimeZone');
+end
+$$;
+comment on function baton_internal.next_refresh(baton.stream_tables) is 'when a stream table is due next, counted from now';
+
 -- Resolve a user's name for a stream table by the caller's search path.
 create function baton_internal.resolve_stream(name text)
 returns regclass
@@ -112,7 +127,7 @@ comment on function baton_internal.resolve_stream(text) is 'the stream table tha
 create function baton_internal.view_query(query_view regclass)
 returns text
 language sql stable
-set search_path = pg_catalog, pg_temp
+set search_path = pg_catalog, pg_temp set quote_all_identifiers = off
 as $$ select rtrim(pg_get_viewdef(query_view), '; ') $$;
 comment on function baton_internal.view_query(regclass) is 'query of a view with every name qualified, null when the view is gone';
 

@@ -35,6 +35,7 @@ comment on function baton_internal.frontier_time() is 'what now() was at the las
 create function baton_internal.compile_stream_query(query text, out qualified text, out sources jsonb, out delta text, out reason text, out tree text)
 returns record
 language c volatile strict
+set quote_all_identifiers = off
 as 'MODULE_PATHNAME', 'baton_compile_stream_query';
 comment on function baton_internal.compile_stream_query(text) is 'statement that computes the change of a query''s result';
 

@@ -22,6 +22,26 @@ as $$
 $$;
 comment on function baton_internal.source_obstacle(regclass, int2[], oid) is 'why the changes of a source cannot be followed for an owner, null when they can';
 
+-- Say why a source cannot be followed through the views that read it: a view shows what its own owner sees, unless it is one of its caller's rights. Null when it can.
+create function baton_internal.view_obstacle(query_view regclass, source regclass)
+returns text
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select min(case when not has_any_column_privilege(v.relowner, source, 'select') then format('%s, who owns the view %s, may not read %s', v.relowner::regrole, v.oid::regclass, source)
+                    else format('row-level security of %s applies to %s, who owns the view %s', source, v.relowner::regrole, v.oid::regclass) end)
+      from unnest(baton_internal.views_below(query_view)) b (view)
+      join pg_class v on v.oid = b.view and v.oid <> query_view
+      join pg_roles r on r.oid = v.relowner
+      join pg_class c on c.oid = source
+     where exists (select from pg_rewrite w join pg_depend d on d.classid = 'pg_rewrite'::regclass and d.objid = w.oid and d.refclassid = 'pg_class'::regclass and d.refobjid = source
+                    where w.ev_class = v.oid)
+       and not exists (select from pg_options_to_table(v.reloptions) o where o.option_name = 'security_invoker' and o.option_value::boolean)
+       and (not has_any_column_privilege(v.relowner, source, 'select')
+            or c.relrowsecurity and not (r.rolsuper or r.rolbypassrls or pg_has_role(v.relowner, c.relowner, 'usage') and not c.relforcerowsecurity))
+$$;
+comment on function baton_internal.view_obstacle(regclass, regclass) is 'why the changes of a source cannot be followed through the views of a query, null when they can';
+
 -- Compile the query of a stream table, have its sources captured and make what a differential refresh needs. Gives the statement, or the obstacle.
 create function baton_internal.prepare_differential(stream baton.stream_tables, out delta text, out tree text, out obstacle text)
 language plpgsql
@@ -37,8 +57,8 @@ begin
     select c.* into compiled
       from baton_internal.run_as_owner(stream.relation, format('select sources, delta, reason, tree from baton_internal.compile_stream_query(%L)', stream.qualified))
            as c (sources jsonb, delta text, reason text, tree text);
-    obstacle := coalesce(compiled.reason, (select baton_internal.source_obstacle(s.source, s.columns, owner) as found from baton_internal.compiled_sources(compiled.sources) s
-                                            where baton_internal.source_obstacle(s.source, s.columns, owner) is not null limit 1));
+    obstacle := coalesce(compiled.reason, (select min(coalesce(baton_internal.source_obstacle(s.source, s.columns, owner), baton_internal.view_obstacle(stream.query_view, s.source)))
+                                             from baton_internal.compiled_sources(compiled.sources) s));
     if obstacle is not null then
         return;
     end if;
@@ -70,20 +90,20 @@ comment on function baton_internal.compiled_sources(jsonb) is 'sources of a comp
 create function baton_internal.capture_for_stream(stream baton.stream_tables, owner oid)
 returns void
 language plpgsql
-set lock_timeout = '5s'
 as $$
 declare
+    patience constant interval := baton_internal.lock_patience('5 seconds');
     it record;
     buffer regclass;
 begin
     for it in select s.source, s.captured as columns from baton_internal.stream_sources s where s.stream_id = stream.stream_id and s.captured is not null order by s.source loop
         if stream.refresh_mode = 'IMMEDIATE' and not baton_internal.is_immediate_refresh() then
-            execute format('lock table %s in share row exclusive mode', it.source);
+            perform baton_internal.need_lock(it.source, baton_internal.lock_source(it.source, it.columns, patience));
         end if;
         for attempt in 1 .. 3 loop  -- maintenance may drop a buffer that nobody used
             begin
                 buffer := baton_internal.capture_source(it.source, it.columns, pg_catalog.pg_get_userbyid(owner));
-                execute format('lock table %s in share update exclusive mode', buffer);
+                perform baton_internal.need_lock(buffer, baton_internal.lock_without_queue(array[buffer], '{share update exclusive}', patience));
                 exit;
             exception when undefined_table then
                 if attempt = 3 then
@@ -93,20 +113,30 @@ begin
         end loop;
         execute format('grant select (%s) on %s to %s',
                        (select string_agg(n, ', ') from unnest('{xid,step,weight}'::text[] || array(select 'c' || c from unnest(it.columns) c)) n), buffer, owner::regrole);
+        perform baton_internal.close_buffer(it.source, buffer);
     end loop;
 end
 $$;
 comment on function baton_internal.capture_for_stream(baton.stream_tables, oid) is 'captures the sources of a stream table';
 
+-- The columns whose hash finds a row of a stream table. Not all of many: a longer expression does not fit into the server's catalog. Rows that differ in
+-- other columns only are told apart when they are found.
+create function baton_internal.hashed_columns(relation regclass)
+returns table (number int, name text)
+language sql stable
+as $$ select c.number, c.name from baton_internal.table_columns(relation) c where c.number <= 100 $$;
+comment on function baton_internal.hashed_columns(regclass) is 'columns by which a refresh finds rows of a stream table';
+
 -- Give a stream table the index by which rows that go are found, made for its present columns.
 create function baton_internal.index_rows(relation regclass)
 returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
+set search_path = pg_catalog, pg_temp set quote_all_identifiers = off
 as $$
 declare
     place record;
-    hash constant text := format('baton_internal.row_hash(ROW(%s))', (baton_internal.stream_parts(relation)).names);
+    hash constant text := format('baton_internal.row_hash(ROW(%s))',
+                                 (select string_agg(quote_ident(c.name), ', ' order by c.number) from baton_internal.hashed_columns(relation) c));
     old regclass;
     fits boolean := false;
 begin
@@ -126,52 +156,18 @@ end
 $$;
 comment on function baton_internal.index_rows(regclass) is 'index by which a refresh finds rows of a stream table';
 
--- The views that a query reads, through others as well.
-create function baton_internal.views_below(query_view regclass)
-returns oid[]
-language plpgsql stable
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    return array(
-        with recursive views (relation) as (
-            select query_view::oid
-            union
-            select d.refobjid from views v join pg_rewrite r on r.ev_class = v.relation
-              join pg_depend d on d.classid = 'pg_rewrite'::regclass and d.objid = r.oid and d.refclassid = 'pg_class'::regclass
-              join pg_class c on c.oid = d.refobjid and c.relkind = 'v')
-        select v.relation from views v order by v.relation);
-end
-$$;
-comment on function baton_internal.views_below(regclass) is 'a view and the views that it reads';
-
--- Fingerprint what a query means beyond its own text: the views that it reads, and since when its functions are as they are.
-create function baton_internal.query_state(query_view regclass)
-returns text
-language plpgsql stable
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    views constant oid[] := baton_internal.views_below(query_view);
-begin
-    return md5(concat_ws('|', (select string_agg(pg_get_viewdef(v), ';' order by v) from unnest(views) v where v <> query_view::oid),
-        (select string_agg(distinct concat_ws(' ', p.oid, p.xmin), ';') from pg_rewrite r
-           join pg_depend d on d.classid = 'pg_rewrite'::regclass and d.objid = r.oid and d.refclassid = 'pg_proc'::regclass
-           join pg_proc p on p.oid = d.refobjid where r.ev_class = any (views))));
-end
-$$;
-comment on function baton_internal.query_state(regclass) is 'fingerprint of the views and functions of a query';
-
 -- Fingerprint all that must not change between two refreshes of which the second is differential. Null where a source is gone. The table's file is another
--- one after it was made unlogged and logged again, and a crash in between emptied it.
+-- one after it was made unlogged and logged again, and a crash in between emptied it. The compiler relies on primary keys (ties.cpp).
 create function baton_internal.stream_state(stream baton.stream_tables)
 returns jsonb
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $$
-    select case when bool_and(x.state is not null) then jsonb_object_agg(x.source::oid, md5(x.state || x.obstacle)) || jsonb_build_object('owner', min(x.owner), 'file', min(x.file), 'query', baton_internal.query_state(stream.query_view)) end
+    select case when bool_and(x.state is not null) then jsonb_object_agg(x.source::oid, md5(x.state || x.obstacle)) || jsonb_build_object(
+               'owner', min(x.owner), 'file', min(x.file), 'guard', baton_internal.guard_state(stream.relation), 'query', baton_internal.query_state(stream.query_view), 'catalogs', baton_internal.catalog_files(),
+               'keys', (select string_agg(format('%s %s', k.conindid, k.condeferrable), ';' order by k.conindid) from pg_constraint k where k.contype = 'p' and k.conrelid = any (array_agg(x.source::oid)))) end
       from (select s.source, baton_internal.source_state(s.source, s.captured) as state,
-                   coalesce(baton_internal.source_obstacle(s.source, s.captured, c.relowner), '') as obstacle, c.relowner::text as owner, c.relfilenode as file
+                   coalesce(baton_internal.source_obstacle(s.source, s.captured, c.relowner), baton_internal.view_obstacle(stream.query_view, s.source), '') as obstacle, c.relowner::text as owner, c.relfilenode as file
               from baton_internal.stream_sources s join pg_class c on c.oid = stream.relation
              where s.stream_id = stream.stream_id and s.captured is not null) x
 $$;
@@ -188,7 +184,7 @@ as $$
             select %3$s, sum(baton_weight)::bigint as weight, row_number() over () as number from delta group by %4$s having sum(baton_weight) <> 0),
         places as (
             select t.ctid as place, n.weight, row_number() over (partition by n.number) as copy
-              from net n join only %5$s t on baton_internal.row_hash(row(%8$s)) = baton_internal.row_hash(row(%7$s)) and %9$s
+              from net n join only %5$s t on baton_internal.row_hash(row(%8$s)) = baton_internal.row_hash(row(%11$s)) and %9$s
              where n.weight < 0),
         gone as (
             delete from only %5$s t using places p where t.ctid = p.place and p.copy <= -p.weight returning 1),
@@ -196,21 +192,52 @@ as $$
             insert into %5$s (%6$s)
             select %7$s from net n cross join lateral generate_series(1, n.weight) where n.weight > 0 and (select count(*) from gone) >= 0
             returning 1)
-        %10$s$sql$, p.numbers, replace(stream.delta, ':table', stream.relation::text), p.kept, p.grouped, stream.relation, p.names, c.found, c.present, c.same,
-        baton_internal.outcome_rows(p.row_json, changes))
+        %10$s$sql$, p.numbers, replace(stream.delta, ':table', stream.relation::text), p.kept, p.grouped, stream.relation, p.names, c.found, h.present, c.same,
+        baton_internal.outcome_rows(p.row_of, changes), h.hashed)
       from baton_internal.stream_parts(stream.relation) p
+     cross join lateral (select string_agg(format('t.%I', k.name), ', ' order by k.number) as present, string_agg('n.c' || k.number, ', ' order by k.number) as hashed
+                           from baton_internal.hashed_columns(stream.relation) k) h
      cross join lateral (
-           select string_agg('n.c' || k.number, ', ' order by k.number) as found, string_agg(format('t.%I', k.name), ', ' order by k.number) as present,
+           select string_agg('n.c' || k.number, ', ' order by k.number) as found,
                   string_agg(case when baton_internal.is_plain_type(k.type, k.collation_id) then format('t.%I is not distinct from n.c%s', k.name, k.number)
                                   else format('baton_internal.image(t.%I) is not distinct from baton_internal.image(n.c%s)', k.name, k.number) end, ' and ' order by k.number) as same
              from baton_internal.table_columns(stream.relation) k) c
 $$;
 comment on function baton_internal.differential_statement(baton.stream_tables, boolean) is 'statement that applies changes of the sources to a stream table';
 
+-- Write the statement that asks whether a differential refresh would change anything.
+create function baton_internal.passing_statement(stream baton.stream_tables)
+returns text
+language sql stable
+as $$
+    select format('with delta (%s, baton_weight) as (%s) select exists (select from delta group by %s having sum(baton_weight) <> 0) as passed',
+                  p.numbers, replace(stream.delta, ':table', stream.relation::text), p.grouped)
+      from baton_internal.stream_parts(stream.relation) p
+$$;
+comment on function baton_internal.passing_statement(baton.stream_tables) is 'statement that says whether changes of the sources change a stream table';
+
+-- Whether the time has taken rows in or out since the last refresh. After a minute it is not asked: a refresh moves the frontier on, so that there is little to look at.
+create function baton_internal.has_time_passed(stream baton.stream_tables, known jsonb)
+returns boolean
+language plpgsql
+as $$
+begin
+    if stream.frontier_time < now() - interval '1 minute' then
+        return true;
+    end if;
+    perform baton_internal.use_maker_parameters(stream);
+    return (select r.passed from baton_internal.run_refresh(stream.relation, known ->> 'passing', 0, stream.frontier, stream.frontier_xid, stream.frontier_step, stream.frontier_time)
+                                 as r (passed boolean));
+exception when others then
+    return true;  -- the refresh fails as well, and tells
+end
+$$;
+comment on function baton_internal.has_time_passed(baton.stream_tables, jsonb) is 'whether rows enter or leave a stream table by the time alone';
+
 -- What a differential refresh needs to know, found out once per session as long as nothing is altered:
 --   delta     which delta it is for
 --   state     fingerprint of sources and rights
---   timed     whether the time is a source, which has always changed
+--   timed     whether the time is a source, which has always changed; `passing` asks whether it has taken rows in or out
 --   sources, buffers, tables   to read, with all parts
 --   statement, publishing      without and with the changes for an outbox
 create function baton_internal.study_stream(stream baton.stream_tables)
@@ -222,17 +249,19 @@ declare
     known jsonb;
 begin
     stream := baton_internal.follow_renames(stream);
-    perform baton_internal.check_stream_columns(stream);
+    perform baton_internal.check_stream_columns(stream), baton_internal.check_stream_guard(stream);
     if stream.delta is null then  -- with the new names it is not differential any more
         return null;
     end if;
     select jsonb_build_object('delta', md5(stream.delta), 'timed', strpos(stream.delta, 'baton_internal.frontier_time()') > 0, 'state', baton_internal.stream_state(stream), 'sources', array_agg(s.source::oid),
                               'buffers', array_agg(baton_internal.change_buffer(s.source)::oid), 'tables', baton_internal.tables_of_stream(stream.stream_id),
-                              'statement', baton_internal.differential_statement(stream, false), 'publishing', baton_internal.differential_statement(stream, true)) into known
+                              'passing', baton_internal.passing_statement(stream), 'statement', baton_internal.differential_statement(stream, false), 'publishing', baton_internal.differential_statement(stream, true)) into known
       from baton_internal.stream_sources s where s.stream_id = stream.stream_id and s.captured is not null;
     if known -> 'state' <> 'null' and not known -> 'buffers' @> '[null]' then
         perform baton_internal.keep_in_mind(stream.stream_id, known, baton_internal.oids(known, 'tables') || baton_internal.oids(known, 'buffers')
-                                            || baton_internal.views_below(stream.query_view) || stream.relation::oid, since);
+                                            || baton_internal.views_below(stream.query_view) || stream.relation::oid
+                                            || array(select o.object from baton_internal.objects_below(stream.query_view) o
+                                                      where o.class in ('pg_catalog.pg_class'::regclass, 'pg_catalog.pg_type'::regclass)), since);
     end if;
     return known;
 end
@@ -263,7 +292,8 @@ end
 $$;
 comment on function baton_internal.continues(baton.stream_tables, jsonb) is 'whether a refresh may go on from where the last one ended';
 
--- Whether a stream table is known to need nothing. Looks without a lock, and writes nothing.
+-- Whether a stream table is known to need nothing. Looks without a lock, and writes nothing. What was noted is looked at again when changes were counted: whoever deletes
+-- changes that the stream table has not seen takes back the note in the same transaction.
 create function baton_internal.is_current(stream baton.stream_tables)
 returns boolean
 language plpgsql
@@ -272,22 +302,29 @@ declare
     known constant jsonb := baton_internal.recall(stream.stream_id);
     rings bigint;
 begin
-    if known ->> 'delta' is distinct from md5(stream.delta) or (known ->> 'timed')::boolean or baton_internal.continues(stream, known -> 'state') is not true
+    if known ->> 'delta' is distinct from md5(stream.delta) or baton_internal.continues(stream, known -> 'state') is not true
        or not baton.setting('outbox_skip_empty_delta')::boolean then
         return false;
     end if;
     rings := baton_internal.source_rings(baton_internal.oids(known, 'sources'));
     if (baton_internal.unseen_changes(baton_internal.oids(known, 'buffers'), stream.frontier, stream.frontier_xid, stream.frontier_step)).changes > 0 then
         return false;
+    elsif not exists (select from baton.stream_tables s where s.stream_id = stream.stream_id and s.source_state is not null) then
+        return false;
+    elsif not (known ->> 'timed')::boolean then
+        perform baton_internal.note_quiet(stream.stream_id, baton_internal.oids(known, 'sources'), rings, 60000);
+    elsif baton_internal.has_time_passed(stream, known) then
+        return false;
+    elsif stream.schedule = 'live' then  -- others are due again by their schedules
+        perform baton_internal.note_quiet(stream.stream_id, baton_internal.oids(known, 'sources'), rings, baton.setting('stream_live_interval_ms')::int);
     end if;
-    perform baton_internal.note_quiet(stream.stream_id, baton_internal.oids(known, 'sources'), rings);
     return true;
 end
 $$;
 comment on function baton_internal.is_current(baton.stream_tables) is 'whether there is nothing to do for a stream table';
 
 -- Refresh from the changes of the sources. Gives no counts where the refresh must be full, and then what to note about the sources.
-create function baton_internal.refresh_differentially(stream baton.stream_tables, recompute boolean, held boolean, changes boolean, out inserted bigint, out deleted bigint,
+create function baton_internal.refresh_differentially(stream baton.stream_tables, recompute boolean, held jsonb, changes boolean, out inserted bigint, out deleted bigint,
                                                       out sight pg_snapshot, out step int, out source_state jsonb, out event_id bigint, out costs jsonb)
 language plpgsql
 as $$
@@ -297,17 +334,27 @@ declare
     unseen record;
     begun timestamptz;
 begin
+    if baton_internal.is_immediate_refresh() and not baton_internal.is_unaltered(stream, known)
+       and (baton_internal.stream_query(stream) <> stream.qualified or baton_internal.stream_state(stream) is distinct from stream.source_state) then
+        source_state := baton_internal.note_alteration(stream);
+        perform baton_internal.hold_state(baton_internal.tables_of_stream(stream.stream_id));
+        step := baton_internal.current_step();
+        return;
+    end if;
     if known ->> 'delta' is distinct from md5(stream.delta) then
         known := baton_internal.study_stream(stream);
         select s.* into stream from baton.stream_tables s where s.stream_id = stream.stream_id;  -- with other names, maybe
     end if;
     source_state := nullif(known -> 'state', 'null');
     if source_state is null or source_state is distinct from stream.source_state then
-        source_state := baton_internal.renew_capture(stream);
+        if held is null then  -- what is captured from now on is what a state of now does not have
+            source_state := baton_internal.try_renew_capture(stream);
+        else
+            source_state := nullif(held -> stream.stream_id::text, 'null');
+        end if;
         stream.source_state := null;  -- so the refresh is full
-        held := false;  -- what is captured from now on is what a state of now does not have
     end if;
-    if not held or not baton_internal.holds_state() then
+    if held is null or not baton_internal.holds_state() then
         perform baton_internal.hold_state(baton_internal.tables_of_stream(stream.stream_id));
     end if;
     step := baton_internal.current_step();
@@ -321,6 +368,7 @@ begin
     elsif unseen.missed or baton_internal.is_full_cheaper(stream, unseen.changes) then
         return;
     end if;
+    perform baton_internal.trim_for_writer(stream.stream_id) where unseen.seen > 1000 and baton_internal.is_immediate_refresh();
     begun := clock_timestamp();
     begin
         select a.* into inserted, deleted, wanted, sight, event_id
@@ -335,10 +383,10 @@ begin
     end;
 end
 $$;
-comment on function baton_internal.refresh_differentially(baton.stream_tables, boolean, boolean, boolean) is
+comment on function baton_internal.refresh_differentially(baton.stream_tables, boolean, jsonb, boolean) is
     'refreshes a stream table from captured changes; no counts when that cannot be relied on';
 
--- Have what changed about the sources captured again, before a full refresh takes its snapshot. Null when the next refresh must try again.
+-- Have what changed about the sources captured again, before a full refresh takes its snapshot. Null when the refresh is full for good.
 create function baton_internal.renew_capture(stream baton.stream_tables)
 returns jsonb
 language plpgsql
@@ -350,13 +398,64 @@ begin
     perform baton_internal.equip_stream_owner(stream), baton_internal.choose_stream_mode(stream);
     select s.effective_mode into mode from baton.stream_tables s where s.stream_id = stream.stream_id;
     return case when mode <> 'FULL' then baton_internal.stream_state(stream) end;
-exception when lock_not_available or deadlock_detected then
-    return null;  -- somebody writes to a source for long: a full refresh does not need its lock
 end
 $$;
 comment on function baton_internal.renew_capture(baton.stream_tables) is 'captures the sources of a stream table anew after they were altered';
 
--- Take the right to read a change buffer from those who own no stream table any more that may follow the source. Nobody tells when a right on the source is revoked.
+-- The same; null also when somebody writes to a source for long, whose lock a full refresh does not need. Then the next one tries again.
+create function baton_internal.try_renew_capture(stream baton.stream_tables)
+returns jsonb
+language plpgsql
+as $$
+begin
+    return baton_internal.renew_capture(stream);
+exception when lock_not_available or deadlock_detected then
+    return null;
+end
+$$;
+comment on function baton_internal.try_renew_capture(baton.stream_tables) is 'captures the sources of a stream table anew, unless somebody writes to them for long';
+
+-- Do what a differential refresh needs before the state is taken that it computes from. Gives what is to be noted about the sources by the stream table's number,
+-- where they had to be captured anew. Raises when somebody writes to a source for long.
+create function baton_internal.prepare_stream(stream baton.stream_tables)
+returns jsonb
+language plpgsql
+as $$
+declare
+    known jsonb := baton_internal.recall(stream.stream_id);
+begin
+    if known ->> 'delta' is distinct from md5(stream.delta) then
+        known := baton_internal.study_stream(stream);
+        select s.* into stream from baton.stream_tables s where s.stream_id = stream.stream_id;  -- with other names, maybe
+    end if;
+    if nullif(known -> 'state', 'null') = stream.source_state then
+        return '{}';
+    end if;
+    return jsonb_build_object(stream.stream_id, baton_internal.renew_capture(stream));
+end
+$$;
+comment on function baton_internal.prepare_stream(baton.stream_tables) is 'captures the sources of a stream table anew where that is needed, before a state is held';
+
+-- List who may read which column of a change buffer without need or right: everybody who owns no stream table any more that follows this column of the source
+-- and may do so.
+create function baton_internal.surplus_readers(source regclass, buffer regclass)
+returns table (reader oid, column_name name)
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return query
+        with followed (reader, columns) as materialized (
+            select c.relowner, s.captured from baton_internal.stream_sources s join baton.stream_tables t using (stream_id) join pg_class c on c.oid = t.relation
+             where s.source = surplus_readers.source and s.captured is not null and baton_internal.source_obstacle(s.source, s.captured, c.relowner) is null)
+        select g.grantee, a.attname from pg_attribute a cross join lateral aclexplode(a.attacl) g
+         where a.attrelid = buffer and a.attnum > 0 and not a.attisdropped and g.grantee <> (select c.relowner from pg_class c where c.oid = buffer)
+           and not exists (select from followed f where f.reader = g.grantee and (a.attname !~ '^c[0-9]+$' or substr(a.attname, 2)::int2 = any (f.columns)));
+end
+$$;
+comment on function baton_internal.surplus_readers(regclass, regclass) is 'who may read columns of a change buffer and should not';
+
+-- Take the right to read from them. Nobody tells when a right on the source is revoked. The caller has the lock of the buffer, until the transaction ends.
 create function baton_internal.close_buffer(source regclass, buffer regclass)
 returns void
 language plpgsql
@@ -365,44 +464,90 @@ as $$
 declare
     it record;
 begin
-    for it in select g.grantee::regrole as reader, string_agg(format('select (%I)', a.attname), ', ') as rights
-                from pg_attribute a cross join lateral aclexplode(a.attacl) g
-               where a.attrelid = buffer and a.attnum > 0 and not a.attisdropped and g.grantee <> 0
-                 and not exists (select from baton_internal.stream_sources s join baton.stream_tables t using (stream_id) join pg_class c on c.oid = t.relation
-                                  where s.source = close_buffer.source and s.captured is not null and c.relowner = g.grantee
-                                    and baton_internal.source_obstacle(s.source, s.captured, c.relowner) is null)
-               group by g.grantee loop
-        execute format('revoke %s on %s from %s', it.rights, buffer, it.reader);
+    for it in select r.reader, string_agg(format('select (%I)', r.column_name), ', ') as rights from baton_internal.surplus_readers(source, buffer) r group by r.reader loop
+        execute format('revoke %s on %s from %s cascade', it.rights, buffer, case it.reader when 0 then 'public' else it.reader::regrole::text end);
     end loop;
 end
 $$;
 comment on function baton_internal.close_buffer(regclass, regclass) is 'revokes the right to read a change buffer from who may not read the source';
 
--- Delete captured changes that every stream table has seen, also those that are being made: what they are is looked at behind the lock of the buffer.
-create function baton_internal.trim_changes()
+-- Whether nobody knows when a stream table will be refreshed.
+create function baton_internal.is_put_off(stream baton.stream_tables)
+returns boolean
+language sql immutable
+as $$ select stream.paused or stream.stopped_at is not null or stream.failed_in_a_row > 0 or stream.schedule is null and stream.effective_mode <> 'IMMEDIATE' $$;
+comment on function baton_internal.is_put_off(baton.stream_tables) is 'whether a stream table is by hand, paused, failing or stopped';
+
+-- Let those stream tables begin anew that nobody refreshes and for which too many changes are kept: every other reader reads the whole buffer. The caller has the lock of
+-- the buffer, until the transaction ends; a refresh that goes on from what was noted has the row of the catalog locked, and is left alone.
+create function baton_internal.give_up_followers(source regclass, buffer regclass)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    most constant bigint := baton.setting('stream_buffer_rows')::bigint;
+    least_bytes constant int := 40;  -- of a change
+    stream baton.stream_tables;
+    unseen bigint;
+begin
+    if most = 0 or pg_relation_size(buffer) / least_bytes < most then
+        return;
+    end if;
+    for stream in select t.* from baton_internal.stream_sources s join baton.stream_tables t using (stream_id)
+                   where s.source = give_up_followers.source and s.captured is not null and t.effective_mode <> 'FULL' and t.source_state is not null and baton_internal.is_put_off(t)
+                     for no key update of t skip locked loop
+        execute format('select count(*) from (select from %s where baton_internal.is_unseen(xid, step, %L, %L, %L) limit %s) c',
+                       buffer, stream.frontier, stream.frontier_xid, stream.frontier_step, most + 1) into unseen;
+        continue when unseen <= most;
+        update baton.stream_tables t
+           set source_state = null, begins_anew = format('more changes of %s were waiting than stream_buffer_rows (%s) lets be kept', source, most)
+         where t.stream_id = stream.stream_id;
+        perform baton_internal.alert('stream_changes_dropped', stream.relation::text, jsonb_build_object('source', source::text, 'limit', most));
+    end loop;
+end
+$$;
+comment on function baton_internal.give_up_followers(regclass, regclass) is 'lets stream tables that nobody refreshes begin anew when too many changes wait for them';
+
+-- Delete the changes in a buffer that every stream table has seen. The caller has the lock of the buffer, until the transaction ends.
+create function baton_internal.delete_seen(source regclass, buffer regclass)
 returns void
 language plpgsql
 as $$
 declare
+    unseen constant text := string_agg(format('baton_internal.is_unseen(xid, step, %L, %L, %L)', t.frontier, t.frontier_xid, t.frontier_step), ' or ')
+      from baton_internal.stream_sources s join baton.stream_tables t using (stream_id)
+     where s.source = delete_seen.source and s.captured is not null and t.effective_mode <> 'FULL' and t.source_state is not null;
+begin
+    execute format('delete from %s where (%s) is not true', buffer, coalesce(unseen, 'false'));
+end
+$$;
+comment on function baton_internal.delete_seen(regclass, regclass) is 'deletes changes in a buffer that nobody needs any more';
+
+-- Delete captured changes that every stream table has seen, also those that are being made: what they are is looked at behind the lock of the buffer. A buffer that was
+-- never written to, or was emptied by the server, has nothing to show either, unless `all_buffers` are to be looked at for what they will have.
+create function baton_internal.trim_changes(all_buffers boolean default false)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
     it record;
-    unseen text;
 begin
     for it in select s.source, b.buffer from (select distinct n.source from baton_internal.stream_sources n) s
-               cross join lateral baton_internal.change_buffer(s.source) b (buffer) where b.buffer is not null loop
+               cross join lateral baton_internal.change_buffer(s.source) b (buffer)
+               where pg_relation_size(b.buffer) > 0 or all_buffers and exists (select from baton_internal.surplus_readers(s.source, b.buffer)) loop
         begin
             execute format('lock table %s in share update exclusive mode nowait', it.buffer);
         exception when lock_not_available then
             continue;  -- somebody makes a stream table that nobody else can see yet, or the server cleans up
         end;
-        perform baton_internal.close_buffer(it.source, it.buffer);
-        select string_agg(format('baton_internal.is_unseen(xid, step, %L, %L, %L)', t.frontier, t.frontier_xid, t.frontier_step), ' or ') into unseen
-          from baton_internal.stream_sources s join baton.stream_tables t using (stream_id)
-         where s.source = it.source and s.captured is not null and t.effective_mode <> 'FULL' and t.source_state is not null;
-        execute format('delete from %s where (%s) is not true', it.buffer, coalesce(unseen, 'false'));
+        perform baton_internal.close_buffer(it.source, it.buffer), baton_internal.give_up_followers(it.source, it.buffer);
+        perform baton_internal.delete_seen(it.source, it.buffer);
     end loop;
 end
 $$;
-comment on function baton_internal.trim_changes() is 'deletes captured changes that nobody needs any more';
+comment on function baton_internal.trim_changes(boolean) is 'deletes captured changes that nobody needs any more, and closes buffers to who may not read them';
 
 -- End the capture of sources that no stream table follows any more. One that is busy is left for the next time.
 create function baton_internal.release_sources()

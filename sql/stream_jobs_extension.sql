@@ -1,6 +1,6 @@
 -- The worker hears of stream tables that are due sooner than it knows.
 
-create trigger poke_scheduler after insert or update of schedule, paused on baton.stream_tables
+create trigger poke_scheduler after insert or update of schedule, paused, stop_untold on baton.stream_tables
     for each statement execute function baton_internal.poke_scheduler();
 
 -- For the worker: refresh what is live and due, a family at a time, without the ceremony of a job. What was not refreshed well by its schedule's job yet is left
@@ -30,6 +30,10 @@ begin
     end loop;
     select min(s.next_due) into begins from baton.stream_tables s where s.schedule = 'live' and not s.paused and s.stopped_at is null and not baton_internal.rests(s);
     deaf := begins is not null;
+    if exists (select from baton.stream_tables s where s.schedule = 'live' and not s.paused and s.stopped_at is null and s.effective_mode <> 'FULL'
+                  and strpos(s.delta, 'baton_internal.frontier_time()') > 0 and baton_internal.rests(s)) then  -- nobody tells that the time has passed
+        begins := least(begins, baton_internal.clock() + baton.setting('stream_live_interval_ms')::int * interval '1 millisecond');
+    end if;
     pause := greatest(ceil(extract(epoch from least(begins - baton_internal.clock(), '1 second')) * 1000), 1);
 end
 $$;

@@ -1,5 +1,8 @@
 -- Making, changing and dropping stream tables. The table and its query are made by the caller, with the caller's rights; baton then takes the
 -- query in and guards the table.
+--
+-- What the caller calls by name runs with the caller's search path, by which names of tables are meant; there every function of the server that takes values of any type is
+-- qualified: somebody's function of the same name and of just these types would else be the one that runs.
 
 -- Create a stream table: a table of that name with the columns of a query, kept up to date.
 create function baton.create_stream_table(
@@ -13,28 +16,39 @@ language plpgsql
 as $$
 declare
     place constant record := baton_internal.parse_table_name(name);
-    full_name constant text := format('%I.%I', place.schema_name, place.table_name);
+    full_name constant text := pg_catalog.format('%I.%I', place.schema_name, place.table_name);
     query_view regclass;
 begin
     perform baton_internal.check_new_stream(place.schema_name, place.table_name, schedule, refresh_mode);
     query_view := baton_internal.make_query_view(place.schema_name, query);
-    execute format('create table %s as %s with no data', full_name, baton_internal.view_query(query_view));
-    perform baton_internal.take_stream(full_name::regclass, query_view, jsonb_build_object('query', query, 'schedule', case when lower(btrim(schedule)) = 'live' then 'live' else schedule end, 'refresh_mode', upper(refresh_mode),
+    execute pg_catalog.format('create table %s as %s with no data', full_name, baton_internal.view_query(query_view));
+    perform baton_internal.take_stream(full_name::regclass, query_view, pg_catalog.jsonb_build_object('query', query, 'schedule', case when lower(btrim(schedule)) = 'live' then 'live' else schedule end, 'refresh_mode', upper(refresh_mode),
         'parameters', baton_internal.session_parameters(), 'initialize', coalesce(initialize, true)));
     if initialize then
         perform baton_internal.refresh_stream(full_name::regclass);
     end if;
+    perform baton_internal.tell_full(full_name::regclass);
     return full_name::regclass;
 end
 $$;
 comment on function baton.create_stream_table(text, text, text, text, boolean) is 'creates a table that holds the result of a query and is kept up to date';
 
--- The parameters of this session on which the result of a query may depend.
-create function baton_internal.session_parameters()
-returns jsonb
-language sql stable
-as $$ select jsonb_object_agg(p, current_setting(p)) from unnest('{TimeZone,DateStyle,IntervalStyle}'::text[]) p $$;
-comment on function baton_internal.session_parameters() is 'parameters of the session that a refresh uses again';
+-- Notice that a stream table in mode AUTO is not differential, and why. Without the extension none is.
+create function baton_internal.tell_full(relation regclass)
+returns void
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    stream constant baton.stream_tables := baton_internal.find_stream(relation);
+begin
+    if stream.refresh_mode = 'AUTO' and stream.reason is not null and (select i.form from baton.installation i) = 'extension' then
+        raise notice 'stream table % is computed in full by each refresh: %', relation, stream.reason
+            using hint = 'refresh_mode FULL says that this is meant, DIFFERENTIAL refuses it';
+    end if;
+end
+$$;
+comment on function baton_internal.tell_full(regclass) is 'notices that a stream table is not differential; called by create_stream_table() and alter_stream_table()';
 
 -- Refuse a stream table that cannot be made, before anything is.
 create function baton_internal.check_new_stream(schema_name text, table_name text, schedule text, refresh_mode text)
@@ -202,4 +216,4 @@ $$;
 comment on function baton_internal.forget_stream(baton.stream_tables) is 'removes the query and the catalog rows of a stream table';
 
 select baton_internal.declare_privileges('execute', '{baton_operator}',
-    '{create_stream_table,session_parameters,check_new_stream,take_stream,drop_stream_table,remove_stream}');
+    '{create_stream_table,check_new_stream,tell_full,take_stream,drop_stream_table,remove_stream}');

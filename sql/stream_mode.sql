@@ -35,15 +35,35 @@ end
 $$;
 comment on function baton_internal.choose_stream_mode(baton.stream_tables) is 'decides how a stream table is refreshed';
 
--- What a refresh took: a moving average each of a full one, of a small differential one, and of one change more. `changes` null: it was full.
+-- What refreshes took, with one more; `changes` null: it was full. Moving averages:
+--   full            a full one
+--   base, fewest    a differential one of the fewest changes that were seen, and how many these were; less than a hundred are as many
+--   change          one change more than these. A line through zero would call a hundred changes expensive that pay for the refresh as such, and
+--                   ten thousand a hundred times as expensive
+-- This and what follows is asked by every refresh: the server keeps plans of plpgsql, and parses SQL functions anew each time.
 create function baton_internal.learned_costs(costs jsonb, changes bigint, took numeric)
 returns jsonb
-language sql immutable
+language plpgsql immutable
 as $$
-    with seen as (select (costs ->> 'full')::numeric as full_ms, (costs ->> 'base')::numeric as base_ms, (costs ->> 'change')::numeric as change_ms),
-    now as (select case when changes is null then 'full' when changes < 100 then 'base' else 'change' end as kind,
-                   case when changes is null or changes < 100 then took else greatest(took - coalesce(s.base_ms, 0), 0.001) / changes end as value from seen s)
-    select coalesce(costs, '{}') || jsonb_build_object(n.kind, round(coalesce(((costs ->> n.kind)::numeric + n.value) / 2, n.value), 6)) from now n
+declare
+    known constant jsonb := coalesce(costs, '{}');
+    base constant numeric := costs ->> 'base';
+    fewest constant bigint := costs ->> 'fewest';
+    change constant numeric := costs ->> 'change';
+    many constant bigint := greatest(changes, 100);
+    more numeric;
+begin
+    if changes is null then
+        return known || jsonb_build_object('full', round(coalesce(((costs ->> 'full')::numeric + took) / 2, took), 6));
+    elsif fewest is null or many * 2 < fewest then  -- what was the fewest before is many now
+        return known || jsonb_build_object('base', round(took, 6), 'fewest', many)
+               || jsonb_strip_nulls(jsonb_build_object('change', coalesce(change, round(greatest(base - took, 0.001) / (fewest - many), 6))));
+    elsif many <= fewest * 2 then
+        return known || jsonb_build_object('base', round((base + took) / 2, 6));
+    end if;
+    more := greatest(took - base, 0.001) / (many - fewest);
+    return known || jsonb_build_object('change', round(coalesce((change + more) / 2, more), 6));
+end
 $$;
 comment on function baton_internal.learned_costs(jsonb, bigint, numeric) is 'what refreshes of a stream table cost, with one more';
 
@@ -51,19 +71,27 @@ comment on function baton_internal.learned_costs(jsonb, bigint, numeric) is 'wha
 -- clearly better, so that costs which are alike do not make it go to and fro.
 create function baton_internal.is_full_cheaper(stream baton.stream_tables, changes bigint)
 returns boolean
-language sql stable
-set search_path = pg_catalog, pg_temp
+language plpgsql stable
 as $$
-    select case when stream.refresh_mode <> 'AUTO' or changes < 1000 or c.full_ms is null then false
-                when c.change_ms is null then changes > (select sum(greatest(r.reltuples, pg_relation_size(r.oid) / 100)) / 2 from pg_class r where r.oid = any (baton_internal.tables_of_stream(stream.stream_id)))
-                else c.base_ms + c.change_ms * changes > c.full_ms * case stream.last_mode when 'FULL' then 0.8 else 1.25 end end
-      from (select (stream.costs ->> 'full')::numeric as full_ms, coalesce((stream.costs ->> 'base')::numeric, 0) as base_ms,
-                   (stream.costs ->> 'change')::numeric as change_ms) c
+declare
+    full_ms constant numeric := stream.costs ->> 'full';
+    base_ms constant numeric := stream.costs ->> 'base';
+    change_ms constant numeric := stream.costs ->> 'change';
+begin
+    if stream.refresh_mode <> 'AUTO' or changes < 1000 or full_ms is null then
+        return false;
+    elsif change_ms is null and (base_ms is null or changes > (stream.costs ->> 'fewest')::bigint * 2) then  -- nobody knows yet what so many cost
+        return changes > (select sum(greatest(r.reltuples, pg_catalog.pg_relation_size(r.oid) / 100)) / 2 from pg_catalog.pg_class r
+                           where r.oid = any (baton_internal.tables_of_stream(stream.stream_id)));
+    end if;
+    return base_ms + coalesce(change_ms, 0) * greatest(changes - (stream.costs ->> 'fewest')::bigint, 0)
+           > full_ms * case stream.last_mode when 'FULL' then 0.8 else 1.25 end;
+end
 $$;
 comment on function baton_internal.is_full_cheaper(baton.stream_tables, bigint) is 'whether a stream table in AUTO is better computed anew';
 
 -- Compute and apply a refresh, differentially where nothing speaks against it. In doubt it is full.
-create function baton_internal.compute_refresh(stream baton.stream_tables, recompute boolean, held boolean, out mode text, out inserted bigint, out deleted bigint,
+create function baton_internal.compute_refresh(stream baton.stream_tables, recompute boolean, held jsonb, out mode text, out inserted bigint, out deleted bigint,
                                                out sight pg_snapshot, out step int, out source_state jsonb, out event_id bigint, out costs jsonb)
 language plpgsql
 as $$
@@ -86,8 +114,8 @@ begin
         select s.* into stream from baton.stream_tables s where s.stream_id = stream.stream_id;  -- with other names, maybe
     else
         stream := baton_internal.follow_renames(stream);
-        perform baton_internal.check_stream_columns(stream);
-        if not held or not baton_internal.holds_state() then
+        perform baton_internal.check_stream_columns(stream), baton_internal.check_stream_guard(stream);
+        if held is null or not baton_internal.holds_state() then
             perform baton_internal.hold_state(baton_internal.tables_of_stream(stream.stream_id));
         end if;
     end if;
@@ -97,8 +125,8 @@ begin
       from baton_internal.apply_refresh(stream, baton_internal.full_statement(stream.relation, stream.qualified, wants_changes), 'FULL', null) a;
     costs := baton_internal.learned_costs(costs, null, extract(epoch from clock_timestamp() - begun) * 1000);
     if stream.effective_mode <> 'FULL' then  -- what following changes costs is looked at again some day
-        costs := costs || jsonb_strip_nulls(jsonb_build_object('change', round((costs ->> 'change')::numeric * 0.97, 6)));
+        costs := costs || jsonb_strip_nulls(jsonb_build_object('change', round((costs ->> 'change')::numeric * 0.97, 6), 'base', round((costs ->> 'base')::numeric * 0.97, 6)));
     end if;
 end
 $$;
-comment on function baton_internal.compute_refresh(baton.stream_tables, boolean, boolean) is 'computes and applies the changes of a stream table';
+comment on function baton_internal.compute_refresh(baton.stream_tables, boolean, jsonb) is 'computes and applies the changes of a stream table';

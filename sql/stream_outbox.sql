@@ -71,6 +71,7 @@ begin
     select l.format, o.retention, o.relation into link
       from baton_internal.stream_outboxes l join baton.outboxes o using (outbox_id) where l.stream_id = stream.stream_id;
     if found then
+        perform baton_internal.check_outbox_is_there(stream);
         if link.format = attach_outbox.format and link.retention is not distinct from keep then
             return link.relation::text;
         end if;
@@ -205,7 +206,7 @@ declare
     link baton_internal.stream_outboxes;
     stream_table regclass;
 begin
-    perform baton_internal.check_not_captured(outbox_id);
+    perform baton_internal.check_not_captured(outbox_id), baton_internal.drop_capture_function(outbox_id);
     select l.* into link from baton_internal.stream_outboxes l where l.outbox_id = drop_outbox_companions.outbox_id;
     if not found then
         return;

@@ -1,5 +1,26 @@
 -- What a refresh writes to the outbox of its stream table, in the statement that applies the refresh.
 
+-- Raise when somebody dropped the outbox of a stream table, or the table beside it, by hand.
+create function baton_internal.check_outbox_is_there(stream baton.stream_tables)
+returns void
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    lost text;
+begin
+    select case when not exists (select from pg_class c where c.oid = o.relation) then 'outbox'
+                when l.delta_rows is not null and not exists (select from pg_class c where c.oid = l.delta_rows) then 'table for large deltas' end into lost
+      from baton_internal.stream_outboxes l join baton.outboxes o using (outbox_id) where l.stream_id = stream.stream_id;
+    if lost is not null then
+        raise exception 'the % of stream table % was dropped', lost, stream.relation
+            using errcode = 'object_not_in_prerequisite_state', detail = 'changes would be published nowhere',
+                  hint = format('end the outbox with baton.disable_outbox(%L, cascade => true); then baton.enable_outbox() makes a new one', stream.relation::text);
+    end if;
+end
+$$;
+comment on function baton_internal.check_outbox_is_there(baton.stream_tables) is 'raises when the outbox of a stream table is gone';
+
 -- Apply a refresh and write its events in the outbox's format.
 create function baton_internal.apply_and_publish(stream baton.stream_tables, link baton_internal.stream_outboxes, statement text, mode text, magnitude int,
                                                  out inserted bigint, out deleted bigint, out wanted bigint, out sight pg_snapshot, out event_id bigint)
@@ -8,52 +29,50 @@ as $$
 declare
     outbox constant baton.outboxes := (select o from baton.outboxes o where o.outbox_id = link.outbox_id);
 begin
+    perform baton_internal.check_outbox_is_there(stream);
     perform baton_internal.payload_type_of(outbox.relation);  -- publishing may be switched off: then the refresh waits, too
     if link.format = 'rows' then
+        perform baton_internal.inline_limits(-1, 0);
         execute baton_internal.publish_rows_statement(stream, outbox) into inserted, deleted, wanted, sight, event_id
           using stream.relation, statement, baton.uuid_v7()::text, mode, stream.relation::text, magnitude, stream.frontier, stream.frontier_xid, stream.frontier_step, stream.frontier_time;
     else
-        execute baton_internal.publish_delta_statement(stream, outbox, link) into inserted, deleted, wanted, sight, event_id
-          using stream.relation, statement, baton.uuid_v7()::text, mode, baton.setting('outbox_inline_threshold_rows')::bigint,
-                baton_internal.max_payload_bytes(outbox.outbox_id), baton.setting('outbox_skip_empty_delta')::boolean, stream.relation::text,
-                magnitude, stream.frontier, stream.frontier_xid, stream.frontier_step, stream.frontier_time;
+        perform baton_internal.inline_limits(baton.setting('outbox_inline_threshold_rows')::bigint, baton_internal.max_payload_bytes(outbox.outbox_id) - 4096);  -- headers
+        select r.* into inserted, deleted, wanted, sight, event_id
+          from baton_internal.run_publishing(baton_internal.publish_delta_statement(stream, outbox, link), stream.relation, statement, baton.uuid_v7()::text, mode,
+                   baton.setting('outbox_skip_empty_delta')::boolean, stream.relation::text, magnitude, stream.frontier, stream.frontier_xid, stream.frontier_step, stream.frontier_time)
+               as r (inserted bigint, deleted bigint, wanted bigint, sight pg_snapshot, event_id bigint);
     end if;
 end
 $$;
 comment on function baton_internal.apply_and_publish(baton.stream_tables, baton_internal.stream_outboxes, text, text, int) is 'runs the statement of a refresh and publishes what changed';
 
--- The statement that applies a refresh and writes one event. $1 table, $2 statement, $3 refresh_id, $4 mode, $5 rows and $6 bytes up to which the rows
--- are in the event itself, $7 whether a refresh without changes writes nothing, $8 the stream table's name, $9 to $13 magnitude and frontier for run_refresh().
+-- The statement that applies a refresh and writes one event, with the rows in a table beside it where the refresh gives no payload. $1 table, $2 statement, $3 refresh_id,
+-- $4 mode, $5 whether a refresh without changes writes nothing, $6 the stream table's name, $7 to $11 magnitude and frontier for run_refresh().
 create function baton_internal.publish_delta_statement(stream baton.stream_tables, outbox baton.outboxes, link baton_internal.stream_outboxes)
 returns text
 language sql stable
 as $$
     select format($sql$
         with r as materialized (
-            select * from baton_internal.run_refresh($1, $2, $9, $10, $11, $12, $13)
-                as r (op text, data jsonb, inserted bigint, deleted bigint, wanted bigint, sight pg_snapshot)),
+            select * from rows from (baton_internal.run_refresh($1, $2, $7, $8, $9, $10, $11)
+                as (op text, data jsonb, inserted bigint, deleted bigint, wanted bigint, sight pg_snapshot, payload jsonb)) with ordinality
+                as r (op, data, inserted, deleted, wanted, sight, payload, place)),
         total as materialized (
-            select count(*) filter (where op = 'I') as inserted, count(*) filter (where op = 'D') as deleted, coalesce(sum(octet_length(data::text) + 2), 0) as bytes
-              from r where op is not null),
-        choice as materialized (
-            select t.*, t.inserted + t.deleted > $5 or t.bytes + 4096 > $6 as claim_check from total t where t.inserted + t.deleted > 0 or not $7),
+            select * from r limit 1),  -- it comes first
         event as (
             insert into %1$s (event_type, aggregate_type, aggregate_id, payload, headers)
-            select 'stream_table.delta', 'stream_table', $8,
-                   case when c.claim_check
-                        then jsonb_build_object('v', 1, 'claim_check', true, 'inserted_count', c.inserted, 'deleted_count', c.deleted, 'refresh_id', $3)
-                        else jsonb_build_object('v', 1, 'inserted', (select coalesce(jsonb_agg(r.data), '[]') from r where r.op = 'I'),
-                                                'deleted', (select coalesce(jsonb_agg(r.data), '[]') from r where r.op = 'D')) end,
-                   jsonb_build_object('refresh_id', $3, 'refresh_mode', $4, 'inserted_count', c.inserted::text, 'deleted_count', c.deleted::text)
-              from choice c
+            select 'stream_table.delta', 'stream_table', $6,
+                   coalesce(t.payload, jsonb_build_object('v', 1, 'claim_check', true, 'inserted_count', t.inserted, 'deleted_count', t.deleted, 'refresh_id', $3)),
+                   jsonb_build_object('refresh_id', $3, 'refresh_mode', $4, 'inserted_count', t.inserted::text, 'deleted_count', t.deleted::text)
+              from total t where t.inserted + t.deleted > 0 or not $5
             returning id),
         kept as (
             insert into %2$s (outbox_id, row_num, op, payload)
-            select e.id, row_number() over (order by r.op), r.op, r.data from event e cross join choice c cross join r where c.claim_check and r.op is not null),
+            select e.id, r.place - 1, r.op, r.data from event e cross join r where r.place > 1),
         noted as (
             insert into baton_internal.claim_checks (outbox_id, event_id, row_count)
-            select %3$s, e.id, c.inserted + c.deleted from event e cross join choice c where c.claim_check)
-        select r.inserted, r.deleted, r.wanted, r.sight, (select id from event) from r where r.op is null$sql$,
+            select %3$s, e.id, t.inserted + t.deleted from event e cross join total t where t.payload is null)
+        select t.inserted, t.deleted, t.wanted, t.sight, (select id from event) from total t$sql$,
         outbox.relation, link.delta_rows, outbox.outbox_id)
 $$;
 comment on function baton_internal.publish_delta_statement(baton.stream_tables, baton.outboxes, baton_internal.stream_outboxes) is 'statement that applies a refresh and publishes its delta';
@@ -66,7 +85,7 @@ as $$
     select format($sql$
         with r as materialized (
             select * from baton_internal.run_refresh($1, $2, $6, $7, $8, $9, $10)
-                as r (op text, data jsonb, inserted bigint, deleted bigint, wanted bigint, sight pg_snapshot)),
+                as r (op text, data jsonb, inserted bigint, deleted bigint, wanted bigint, sight pg_snapshot, payload jsonb)),
         keyed as (
             select r.op, r.data, k.key, row_number() over (partition by r.op, k.key) as copy
               from r cross join lateral (select %2$s as key) k where r.op is not null),

@@ -27,11 +27,11 @@ returns regclass
 language plpgsql
 as $$
 declare
-    view_name constant text := format('%I.%I', schema_name, baton_internal.unused_name(schema_name, 'baton_query_' || pg_backend_pid(), ''));
+    view_name constant text := pg_catalog.format('%I.%I', schema_name, baton_internal.unused_name(schema_name, 'baton_query_' || pg_catalog.pg_backend_pid()::text, ''));
 begin
     perform baton_internal.check_query_text(query);
     begin
-        execute format('create view %s as %s', view_name, btrim(query, E' \t\n\r;'));
+        execute pg_catalog.format('create view %s as %s', view_name, btrim(query, E' \t\n\r;'));
     exception
         when invalid_table_definition then
             raise exception 'the query cannot be kept: %', sqlerrm
@@ -43,11 +43,47 @@ begin
             raise exception 'the query must be one SELECT: %', sqlerrm
                 using errcode = 'invalid_parameter_value', hint = 'without INTO, and without INSERT, UPDATE, DELETE or MERGE in WITH';
     end;
-    perform baton_internal.check_query_view(view_name::regclass);
+    perform baton_internal.check_query_view(view_name::regclass), baton_internal.tell_volatile(view_name::regclass);
     return view_name::regclass;
 end
 $$;
 comment on function baton_internal.make_query_view(text, text) is 'view with the query of a stream table';
+
+-- The volatile functions that a view calls, also in views below.
+create function baton_internal.volatile_functions(query_view regclass)
+returns regproc[]
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    with recursive views (view) as (
+        select query_view::oid
+        union
+        select d.refobjid from views v join pg_rewrite r on r.ev_class = v.view
+          join pg_depend d on d.classid = 'pg_rewrite'::regclass and d.objid = r.oid and d.refclassid = 'pg_class'::regclass
+          join pg_class c on c.oid = d.refobjid and c.relkind = 'v')
+    select array_agg(distinct p.oid::regproc order by p.oid::regproc)
+      from views v join pg_rewrite r on r.ev_class = v.view cross join lateral regexp_matches(r.ev_action::text, ':(?:funcid|opfuncid|winfnoid|aggfnoid) ([0-9]+)', 'g') m
+      join pg_proc p on p.oid = m[1]::oid and p.provolatile = 'v'
+$$;
+comment on function baton_internal.volatile_functions(regclass) is 'volatile functions that a query calls';
+
+-- Notice functions of a query that may do something at each call: a refresh calls them, whenever there is one.
+create function baton_internal.tell_volatile(query_view regclass)
+returns void
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    called constant text := (select string_agg(f || '()', ', ') from unnest(baton_internal.volatile_functions(query_view)) f
+                              where f::oid >= 16384 or f::text not in ('random', 'clock_timestamp', 'timeofday', 'gen_random_uuid', 'statement_timestamp'));
+begin
+    if called is not null then
+        raise notice 'the query calls %, which may write: every refresh calls it again', called
+            using hint = 'a stream table is for what a query shows; a function that only reads may be declared stable';
+    end if;
+end
+$$;
+comment on function baton_internal.tell_volatile(regclass) is 'notices functions of a query that may write';
 
 -- Refuse a query that a stream table cannot hold.
 create function baton_internal.check_query_view(query_view regclass)
@@ -61,10 +97,12 @@ begin
     elsif exists (select from baton_internal.table_columns(query_view) c where c.name = '?column?') then
         raise exception 'column % of the query has no name', (select min(c.number) from baton_internal.table_columns(query_view) c where c.name = '?column?')
             using errcode = 'invalid_parameter_value', hint = 'name it: select a + b as total';
-    elsif exists (select from baton_internal.table_columns(query_view) c where c.name like 'baton\_%') then
+    elsif exists (select from baton_internal.table_columns(query_view) c where c.name like E'baton\\_%') then
         raise exception 'column names that begin with baton_ are baton''s own' using errcode = 'reserved_name';
     elsif exists (select from pg_rewrite r where r.ev_class = query_view and r.ev_action::text like '%{ROWMARKCLAUSE%') then
         raise exception 'the query locks rows' using errcode = 'invalid_parameter_value', hint = 'leave FOR UPDATE and FOR SHARE out';
+    elsif baton_internal.volatile_functions(query_view)::oid[] && '{nextval(regclass),"setval(regclass,bigint)","setval(regclass,bigint,boolean)"}'::regprocedure[]::oid[] then
+        raise exception 'the query moves a sequence' using errcode = 'invalid_parameter_value', detail = 'every refresh would call nextval() or setval() again';
     end if;
 end
 $$;
@@ -113,4 +151,4 @@ end
 $$;
 comment on function baton_internal.check_stream_cycle(baton.stream_tables, regclass) is 'raises invalid_object_definition for a circle of stream tables';
 
-select baton_internal.declare_privileges('execute', '{baton_operator}', '{check_query_text,make_query_view,check_query_view,unused_name,derived_name}');
+select baton_internal.declare_privileges('execute', '{baton_operator}', '{check_query_text,make_query_view,check_query_view,volatile_functions,tell_volatile,unused_name,derived_name}');

@@ -15,7 +15,7 @@ begin
     else
         select r.inserted, r.deleted, r.wanted, r.sight into inserted, deleted, wanted, sight
           from baton_internal.run_refresh(stream.relation, statement, magnitude, stream.frontier, stream.frontier_xid, stream.frontier_step, stream.frontier_time)
-               as r (op text, data jsonb, inserted bigint, deleted bigint, wanted bigint, sight pg_snapshot);
+               as r (op text, data jsonb, inserted bigint, deleted bigint, wanted bigint, sight pg_snapshot, payload jsonb);
     end if;
 end
 $$;
@@ -65,7 +65,7 @@ as $$
 declare
     stream baton.stream_tables;
 begin
-    update baton.stream_tables s set writer = pg_current_xact_id() where s.relation = open_stream.relation returning s.* into stream;
+    update baton.stream_tables s set writer = pg_current_xact_id(), writer_depth = pg_trigger_depth() where s.relation = open_stream.relation returning s.* into stream;
     if not found then
         stream := baton_internal.find_stream(relation);
     end if;
@@ -106,11 +106,35 @@ end
 $$;
 comment on function baton_internal.tables_of_stream(int) is 'tables that a stream table reads, with partitions and children';
 
--- Refresh a stream table, in the parameters of its maker's session. `recompute` computes everything whatever the mode; `held`: the caller holds the state.
-create function baton_internal.refresh_stream(relation regclass, recompute boolean default false, held boolean default false,
+-- Refuse a refresh in the midst of a statement that writes to a source: rows are visible that are not captured yet, and would be counted twice.
+create function baton_internal.check_moment(stream baton.stream_tables)
+returns void
+language plpgsql
+as $$
+declare
+    source regclass;
+begin
+    if pg_trigger_depth() > 0 then
+        raise exception 'stream table % cannot be refreshed by a trigger', stream.relation
+            using errcode = 'object_in_use', detail = 'the statement that fired the trigger may have changed rows that are not captured yet',
+                  hint = 'use refresh_mode IMMEDIATE, or a schedule';
+    end if;
+    source := baton_internal.table_being_written(baton_internal.tables_of_stream(stream.stream_id));
+    if source is not null then
+        raise exception 'stream table % cannot be refreshed while a statement of this session uses %', stream.relation, source
+            using errcode = 'object_in_use', detail = 'this transaction writes to that table, and the statement may have changed rows that are not captured yet',
+                  hint = 'refresh in a statement of its own, with no cursor open on the table';
+    end if;
+end
+$$;
+comment on function baton_internal.check_moment(baton.stream_tables) is 'raises when rows of a source may be visible that are not captured yet';
+
+-- Refresh a stream table, in the parameters of its maker's session. `recompute` computes everything whatever the mode; `held`: the caller holds the
+-- state, and has in it what prepare_stream() gave.
+create function baton_internal.refresh_stream(relation regclass, recompute boolean default false, held jsonb default null,
                                               out mode text, out inserted bigint, out deleted bigint, out milliseconds numeric)
 language plpgsql security definer
-set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO' set intervalstyle = 'postgres' set jit = off
+set search_path = pg_catalog, pg_temp
 as $$
 declare
     asked constant pg_snapshot := pg_current_snapshot();
@@ -120,11 +144,8 @@ declare
     outcome record;
 begin
     if stream.effective_mode <> 'FULL' then
-        if pg_trigger_depth() > 0 and not baton_internal.is_immediate_refresh() then
-            raise exception 'stream table % cannot be refreshed by a trigger', relation
-                using errcode = 'object_in_use', detail = 'the statement that fired the trigger may have changed rows that are not captured yet',
-                      hint = 'use refresh_mode IMMEDIATE, or a schedule';
-        elsif not recompute and baton_internal.is_current(stream) then
+        perform baton_internal.check_moment(stream) where not baton_internal.is_immediate_refresh();
+        if not recompute and not baton_internal.is_immediate_refresh() and baton_internal.is_current(stream) then
             select 'DIFFERENTIAL', 0, 0, round(extract(epoch from clock_timestamp() - begun)::numeric * 1000, 3) into mode, inserted, deleted, milliseconds;
             return;
         end if;
@@ -136,7 +157,7 @@ begin
         select 'NONE', 0, 0, 0 into mode, inserted, deleted, milliseconds;
         return;
     end if;
-    perform set_config(p.key, p.value, true) from jsonb_each_text(stream.parameters) p;
+    perform baton_internal.use_maker_parameters(stream);
     outcome := baton_internal.compute_refresh(stream, recompute, held);
     mode := outcome.mode;
     inserted := outcome.inserted;
@@ -146,24 +167,46 @@ begin
        set writer = null, frontier = outcome.sight, frontier_xid = pg_current_xact_id(), frontier_step = outcome.step, frontier_time = now(),
            system_identifier = baton_internal.system_identifier(), relation_id = stream.relation::oid, source_state = outcome.source_state,
            begun_at = begun, refreshed_at = clock_timestamp(), last_mode = outcome.mode, last_inserted = outcome.inserted, last_deleted = outcome.deleted,
-           refreshes = s.refreshes + 1, failed_in_a_row = 0, last_error = null, stopped_at = null, costs = outcome.costs,
-           next_due = baton_internal.next_refresh(s.schedule, baton_internal.clock(), s.effective_mode <> 'FULL')
+           refreshes = s.refreshes + 1, failed_in_a_row = 0, last_error = null, stopped_at = null, held_up_since = null, costs = outcome.costs, begins_anew = null,
+           next_due = baton_internal.next_refresh(s)
      where s.stream_id = stream.stream_id;
     if inserted > 0 or deleted > 0 or stream.frontier is null or outcome.event_id is not null then
         insert into baton_internal.stream_refreshes (stream_id, begun_at, milliseconds, mode, inserted, deleted, event_id)
         values (stream.stream_id, begun, refresh_stream.milliseconds, outcome.mode, outcome.inserted, outcome.deleted, outcome.event_id);
     end if;
-    if not held then
+    if held is null then
         perform baton_internal.release_state();
     end if;
 end
 $$;
-comment on function baton_internal.refresh_stream(regclass, boolean, boolean) is 'brings a stream table up to date';
+comment on function baton_internal.refresh_stream(regclass, boolean, jsonb) is 'brings a stream table up to date';
+
+-- Record that somebody had a stream table refreshed or compared. Only who acts for a person is recorded: schedules and programs refresh often, and the
+-- history of refreshes has them.
+create function baton_internal.record_stream_call(action text, relation regclass, details jsonb)
+returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if coalesce(current_setting('baton.acting_for', true), '') <> '' and current_setting('transaction_read_only') = 'off' then
+        perform baton_internal.record_action(action, (baton_internal.find_stream(relation)).relation::text, details);
+    end if;
+end
+$$;
+comment on function baton_internal.record_stream_call(text, regclass, jsonb) is 'records that somebody had a stream table refreshed or compared';
 
 -- Bring a stream table up to date now. Says how, how many rows came and went, and how long it took; mode NONE: somebody else has just done it.
 create function baton.refresh_stream_table(name text, out mode text, out inserted bigint, out deleted bigint, out milliseconds numeric)
-language sql
-as $$ select r.* from baton_internal.refresh_stream(baton_internal.resolve_stream(name)) r $$;
+language plpgsql
+as $$
+declare
+    relation constant regclass := baton_internal.resolve_stream(name);
+begin
+    select r.* into mode, inserted, deleted, milliseconds from baton_internal.refresh_stream(relation) r;
+    perform baton_internal.record_stream_call('refresh_stream_table', relation, pg_catalog.jsonb_build_object('mode', mode, 'inserted', inserted, 'deleted', deleted));
+end
+$$;
 comment on function baton.refresh_stream_table(text) is 'brings a stream table up to date';
 
 -- Mend a stream table: columns, guard, rights and mode are made anew, failures are forgotten, and everything is computed again. Its outbox gets the difference.
@@ -204,19 +247,26 @@ comment on function baton_internal.mend_stream(regclass) is 'makes guard, rights
 
 -- Compare a stream table with what its query gives now, in one snapshot. Rows that changed since the last refresh count, too.
 create function baton.verify_stream_table(name text, out missing bigint, out surplus bigint)
-language sql
-as $$ select v.* from baton_internal.verify_stream(baton_internal.resolve_stream(name)) v $$;
+language plpgsql
+as $$
+declare
+    relation constant regclass := baton_internal.resolve_stream(name);
+begin
+    select v.* into missing, surplus from baton_internal.verify_stream(relation) v;
+    perform baton_internal.record_stream_call('verify_stream_table', relation, pg_catalog.jsonb_build_object('missing', missing, 'surplus', surplus));
+end
+$$;
 comment on function baton.verify_stream_table(text) is 'how many rows a stream table lacks and has too many, compared with its query';
 
 -- Count how a stream table differs from its query.
 create function baton_internal.verify_stream(relation regclass, out missing bigint, out surplus bigint)
 language plpgsql security definer
-set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO' set intervalstyle = 'postgres' set jit = off
+set search_path = pg_catalog, pg_temp
 as $$
 declare
     stream constant baton.stream_tables := baton_internal.find_stream(relation);
 begin
-    perform set_config(p.key, p.value, true) from jsonb_each_text(stream.parameters) p;
+    perform baton_internal.use_maker_parameters(stream);
     perform baton_internal.check_stream_columns(stream);
     select r.missing, r.surplus into missing, surplus
       from baton_internal.run_as_owner(relation, baton_internal.verify_statement(relation, baton_internal.stream_query(stream)))
@@ -225,5 +275,7 @@ end
 $$;
 comment on function baton_internal.verify_stream(regclass) is 'counts missing and surplus rows of a stream table';
 
+select baton_internal.pin_parameters('baton_internal.refresh_stream(regclass, boolean, jsonb)'), baton_internal.pin_parameters('baton_internal.verify_stream(regclass)');
+
 select baton_internal.declare_privileges('execute', '{baton_operator}',
-    '{refresh_stream_table,refresh_stream,repair_stream_table,mend_stream,verify_stream_table,verify_stream}');
+    '{record_stream_call,refresh_stream_table,refresh_stream,repair_stream_table,mend_stream,verify_stream_table,verify_stream}');

@@ -9,7 +9,7 @@ as $$
 begin
     field := lower(field);
     for i in 1 .. cardinality(names) loop
-        field := regexp_replace(field, '\m' || names[i] || '\M', (first + i - 1)::text, 'g');
+        field := regexp_replace(field, E'\\m' || names[i] || E'\\M', (first + i - 1)::text, 'g');
     end loop;
     return field;
 end
@@ -33,7 +33,7 @@ begin
         return null;
     end if;
     foreach item in array string_to_array(field, ',') loop
-        part := regexp_match(item, '^(\*|([0-9]{1,4})(-([0-9]{1,4}))?)(/([0-9]{1,4}))?$');
+        part := regexp_match(item, E'^(\\*|([0-9]{1,4})(-([0-9]{1,4}))?)(/([0-9]{1,4}))?$');
         if part is null then
             return null;
         end if;
@@ -56,7 +56,7 @@ create function baton_internal.parse_cron(expression text, out minutes int[], ou
 language plpgsql immutable
 as $$
 declare
-    field constant text[] := regexp_split_to_array(btrim(expression, E' \t\n'), '\s+');
+    field constant text[] := regexp_split_to_array(btrim(expression, E' \t\n'), E'\\s+');
 begin
     if cardinality(field) <> 5 then
         return;
@@ -79,16 +79,16 @@ end
 $$;
 comment on function baton_internal.parse_cron(text) is 'the fields of a cron expression; minutes is null when the text is none';
 
--- Find the first moment after another that a cron expression names, by the clock of the session's time zone; null when there is none in
+-- Find the first moment after another that a cron expression names, by the clock of a time zone; null when there is none in
 -- the next 9 years, in which every date comes. Where both the day and the day of the week are restricted, either will do. A local time that
 -- a change of clocks leaves out comes when the clock has gone on.
-create function baton_internal.next_cron(expression text, after timestamptz)
+create function baton_internal.next_cron(expression text, after timestamptz, zone text default current_setting('TimeZone'))
 returns timestamptz
 language plpgsql stable
 as $$
 declare
     cron record := baton_internal.parse_cron(expression);
-    day date := (after at time zone current_setting('TimeZone'))::date - 1;  -- an hour that comes twice may lie before
+    day date := (after at time zone zone)::date - 1;  -- an hour that comes twice may lie before
     found_at timestamptz;
 begin
     if cron.minutes is null then
@@ -101,7 +101,7 @@ begin
                     else extract(day from day + d)::int = any (cron.days) or extract(dow from day + d)::int = any (cron.weekdays) end) then
             select min(m.moment) into found_at
               from unnest(cron.hours) h cross join unnest(cron.minutes) n
-             cross join lateral (select (day + d + make_interval(hours => h, mins => n)) at time zone current_setting('TimeZone') as moment) m
+             cross join lateral (select (day + d + make_interval(hours => h, mins => n)) at time zone zone as moment) m
              where m.moment > after;
             if found_at is not null then
                 return found_at;
@@ -111,7 +111,7 @@ begin
     return null;
 end
 $$;
-comment on function baton_internal.next_cron(text, timestamptz) is 'first moment after another that a cron expression names';
+comment on function baton_internal.next_cron(text, timestamptz, text) is 'first moment after another that a cron expression names';
 
 -- Read a text as a duration; null when it is none.
 create function baton_internal.parse_duration(value text)
@@ -162,13 +162,15 @@ comment on function baton_internal.check_stream_schedule(text) is 'raises invali
 
 -- When a stream table is due that was last refreshed at a moment; null without a schedule. A live one is due again when its interval is over, and rests until
 -- something happens; where `follows` is false nobody tells of that, and once a second must do.
-create function baton_internal.next_refresh(schedule text, last timestamptz, follows boolean default true)
+create function baton_internal.next_refresh(schedule text, last timestamptz, follows boolean default true, zone text default current_setting('TimeZone'))
 returns timestamptz
-language sql stable
+language plpgsql stable
 as $$
-    select case when schedule is null then null
+begin
+    return case when schedule is null then null
                 when lower(btrim(schedule)) = 'live' then last + case when follows then baton.setting('stream_live_interval_ms')::int else 1000 end * interval '1 millisecond'
-                when (baton_internal.parse_cron(schedule)).minutes is not null then coalesce(baton_internal.next_cron(schedule, last), 'infinity')
-                else last + baton_internal.parse_duration(schedule) end
+                when (baton_internal.parse_cron(schedule)).minutes is not null then coalesce(baton_internal.next_cron(schedule, last, zone), 'infinity')
+                else last + baton_internal.parse_duration(schedule) end;
+end
 $$;
-comment on function baton_internal.next_refresh(text, timestamptz, boolean) is 'when a stream table is due next';
+comment on function baton_internal.next_refresh(text, timestamptz, boolean, text) is 'when a stream table is due next';

@@ -14,7 +14,7 @@ comment on function baton.stream_table_status(text) is 'state of one or all stre
 --   active   refreshed by its schedule
 --   manual   refreshed by hand
 --   paused   somebody paused it
---   failing  the last refreshes failed, the next is tried with back-off
+--   failing  the last refreshes failed, the next is tried with back-off; or publishing is switched off, and they wait
 --   stopped  too many failed: repair_stream_table() or alter_stream_table() let it go on
 --   broken   what the query reads was dropped
 create function baton_internal.describe_streams(relation regclass)
@@ -30,10 +30,11 @@ begin
     end if;
     return query
     select s.relation::text,
-           case when v.oid is null then 'broken' when s.stopped_at is not null then 'stopped' when s.paused then 'paused' when s.failed_in_a_row > 0 then 'failing'
+           case when v.oid is null then 'broken' when s.stopped_at is not null then 'stopped' when s.paused then 'paused' when s.failed_in_a_row > 0 or s.last_error like 'BT005:%' then 'failing'
                 when s.frontier is null then 'new' when s.schedule is null then 'manual' else 'active' end,
-           s.refresh_mode, s.effective_mode, s.reason, s.schedule, s.next_due, s.refreshed_at, s.last_mode, s.last_inserted, s.last_deleted,
-           round(extract(epoch from s.refreshed_at - s.begun_at)::numeric * 1000, 3), s.refreshes, s.failed_in_a_row, s.last_error, o.relation::text, l.format
+           s.refresh_mode, s.effective_mode, coalesce(s.reason, s.begins_anew), s.schedule, s.next_due, s.refreshed_at, s.last_mode, s.last_inserted, s.last_deleted,
+           round(extract(epoch from s.refreshed_at - s.begun_at)::numeric * 1000, 3), s.refreshes, s.failed_in_a_row, s.last_error,
+           case when o.relation is not null and not exists (select from pg_class t where t.oid = o.relation) then 'dropped' else o.relation::text end, l.format
       from baton.stream_tables s
       join pg_class c on c.oid = s.relation
       left join pg_class v on v.oid = s.query_view and v.relkind = 'v'
@@ -123,13 +124,16 @@ begin
     if stream.reason is not null then
         return next 'not differential: ' || stream.reason;
     end if;
+    if stream.begins_anew is not null then
+        return next 'the next refresh computes everything: ' || stream.begins_anew;
+    end if;
     return query select format('reads %s %s (%s)', d.source_kind, d.source, array_to_string(d.columns, ', ')) from baton_internal.stream_dependencies(relation) d;
     if stream.tree is not null then
         return next 'operators:';
-        return query select '  ' || l from regexp_split_to_table(stream.tree, '\n') l;
+        return query select '  ' || l from regexp_split_to_table(stream.tree, E'\n') l;
     end if;
     return next case stream.effective_mode when 'FULL' then 'query:' else 'changes:' end;
-    return query select '  ' || l from regexp_split_to_table(coalesce(stream.delta, baton_internal.stream_query(stream)), '\n') l;
+    return query select '  ' || l from regexp_split_to_table(coalesce(stream.delta, baton_internal.stream_query(stream)), E'\n') l;
 end
 $$;
 comment on function baton_internal.explain_stream(regclass) is 'explanation of a stream table; called by explain_stream_table()';

@@ -221,6 +221,7 @@ create type baton.polled_event as (
     trace_id       text,
     correlation_id text,
     causation_id   text,
+    idempotency_key text,
     occurred_at    timestamptz,
     payload_bytes  bytea,        -- a binary payload as it is, otherwise null
     attempt        int,          -- 1 for the first delivery
@@ -234,7 +235,7 @@ returns text
 language sql immutable
 as $$
     select format('e.id, e.event_id, e.tenant_id, e.aggregate_type, e.aggregate_id, e.event_type, e.schema_version, e.topic, '
-                  'e.partition_key, %s as payload, e.headers, e.trace_id, e.correlation_id, e.causation_id, e.occurred_at, %s as payload_bytes',
+                  'e.partition_key, %s as payload, e.headers, e.trace_id, e.correlation_id, e.causation_id, e.idempotency_key, e.occurred_at, %s as payload_bytes',
         case payload_type when 'jsonb' then 'e.payload' when 'json' then 'e.payload::jsonb'
              when 'text' then 'to_jsonb(e.payload)' else $e$to_jsonb(encode(e.payload, 'base64'))$e$ end,
         case payload_type when 'bytea' then 'e.payload' else 'null::bytea' end)

@@ -8,8 +8,9 @@ RestrictedRole::RestrictedRole(Oid role) {
                            context_before_ | SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
     parameter_level_ = NewGUCNestLevel();
     call([] {
-        set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE,
-                          true, 0, false);
+        for (const auto& [name, value] :
+             {std::pair{"search_path", "pg_catalog, pg_temp"}, {"quote_all_identifiers", "off"}})
+            set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
     });
 }
 

@@ -44,6 +44,16 @@ std::optional<Datum> Spi::datum(std::uint64_t row, int column) const {
     return value;
 }
 
+Datum Spi::keep(std::uint64_t row, int column) const {
+    return call([&] {
+        bool is_null = true;
+        const Datum value = SPI_getbinval(SPI_tuptable->vals[row], SPI_tuptable->tupdesc, column, &is_null);
+        if (is_null) elog(ERROR, "a value is missing");
+        const Form_pg_attribute shape = TupleDescAttr(SPI_tuptable->tupdesc, column - 1);
+        return SPI_datumTransfer(value, shape->attbyval, shape->attlen);
+    });
+}
+
 void Spi::give_rows(FunctionCallInfo caller) const {
     call([&] {
         auto* const result = reinterpret_cast<ReturnSetInfo*>(caller->resultinfo);

@@ -31,6 +31,10 @@ class Spi {
     std::optional<std::string> text(std::uint64_t row, int column) const;
     // The same for a value that fits a Datum; nothing for null.
     std::optional<Datum> datum(std::uint64_t row, int column) const;
+    // Whether the last statement gave no rows.
+    bool empty() const { return SPI_tuptable == nullptr || SPI_processed == 0; }
+    // A value of the last statement's rows that outlives the connection: in the caller's memory. Not null.
+    Datum keep(std::uint64_t row, int column) const;
     // Give the last statement's rows to the caller of a set-returning function. The server compares the types
     // with those that the caller expects.
     void give_rows(FunctionCallInfo caller) const;

@@ -5,6 +5,12 @@
 // Statement triggers with transition tables see what a session does; a row trigger that fires only for
 // replicas sees what logical replication applies, which fires no statement triggers; a TRUNCATE takes every
 // row of the table. A row and its opposite may be left out or come in any order: readers sum up weights.
+//
+// A row that has no room in the buffer, which notes some bytes beside it, is missed rather than its writer
+// failed: a mark says so, and who reads the buffer begins anew.
+//
+// TRUNCATE of several tables fires all BEFORE triggers, then empties all tables. A trigger of another table
+// may write to one whose rows were captured already; the AFTER trigger finds that out.
 
 #include "doorbell.hpp"
 #include "stream/capture_target.hpp"
@@ -52,6 +58,7 @@ struct Writer {
     MemoryContext scratch;
     Datum* values;
     bool* nulls;
+    bool missed;  // a row had no room: what else there is nobody relies on
 };
 
 void begin(Writer& writer) {
@@ -89,6 +96,34 @@ void finish(Writer& writer) {
     if (writer.scratch != nullptr) MemoryContextDelete(writer.scratch);
 }
 
+// What a value that the server can store elsewhere takes up in its row, at most: what is not longer than
+// that, compressed or not, may stay there.
+struct LeftBehind {
+    std::int32_t length;
+    std::array<char, MAXALIGN(TOAST_POINTER_SIZE) - sizeof(std::int32_t)> rest;
+};
+
+// Whether the row that `writer.values` holds fits a page, when all is stored elsewhere that can be.
+bool has_room(const Writer& writer) {
+    const TupleDesc shape = RelationGetDescr(writer.buffer);
+    LeftBehind left{};
+    SET_VARSIZE_COMPRESSED(&left, sizeof left);
+    auto* const values = static_cast<Datum*>(palloc(sizeof(Datum) * static_cast<std::size_t>(shape->natts)));
+    bool has_null = false;
+    for (int i = 0; i < shape->natts; ++i) {
+        has_null |= writer.nulls[i];
+        const Form_pg_attribute column = TupleDescAttr(shape, i);
+        const bool can_leave = !writer.nulls[i] && column->attlen == -1 &&
+                               column->attstorage != TYPSTORAGE_PLAIN &&
+                               VARSIZE_ANY(DatumGetPointer(writer.values[i])) > sizeof left;
+        values[i] = can_leave ? PointerGetDatum(&left) : writer.values[i];
+    }
+    const Size head = MAXALIGN(SizeofHeapTupleHeader + (has_null ? BITMAPLEN(shape->natts) : 0));
+    const Size least = head + heap_compute_data_size(shape, values, writer.nulls);
+    pfree(values);
+    return MAXALIGN(least) <= MaxHeapTupleSize;
+}
+
 // Write a row whose columns were fetched; without a row, a mark alone.
 void put(Writer& writer, const TupleTableSlot* row, int16 weight) {
     if (writer.slots == nullptr) begin(writer);
@@ -99,9 +134,15 @@ void put(Writer& writer, const TupleTableSlot* row, int16 weight) {
         writer.values[to] = writer.nulls[to] ? Datum{0} : row->tts_values[from - 1];
         ++to;
     }
-    TupleTableSlot* const slot = writer.slots[writer.pending];
-    ExecStoreHeapTuple(heap_form_tuple(RelationGetDescr(writer.buffer), writer.values, writer.nulls), slot,
-                       true);
+    HeapTuple const formed =
+        heap_form_tuple(RelationGetDescr(writer.buffer), writer.values, writer.nulls);
+    if (formed->t_len > TOAST_TUPLE_THRESHOLD && !has_room(writer)) {
+        heap_freetuple(formed);
+        writer.missed = true;
+        put(writer, nullptr, stream::something_was_missed);
+        return;
+    }
+    ExecStoreHeapTuple(formed, writer.slots[writer.pending], true);
     if (++writer.pending == writer.slot_count) flush(writer);
 }
 
@@ -128,11 +169,12 @@ bool are_alike(const CaptureTarget& target, const TupleTableSlot* one, const Tup
 
 // Write what has become of a row; null: the row was not there before, or is no more.
 void put_change(Writer& writer, TupleTableSlot* before, TupleTableSlot* after) {
+    if (writer.missed) return;
     if (before != nullptr) slot_getsomeattrs(before, writer.target->last_column);
     if (after != nullptr) slot_getsomeattrs(after, writer.target->last_column);
     if (before != nullptr && after != nullptr && are_alike(*writer.target, before, after)) return;
     if (before != nullptr) put(writer, before, -1);
-    if (after != nullptr) put(writer, after, 1);
+    if (after != nullptr && !writer.missed) put(writer, after, 1);
 }
 
 // A transition table's rows, one after the other.
@@ -219,12 +261,42 @@ std::int64_t expected_rows(const TriggerData& trigger, Firing firing) {
     }
 }
 
+// A table whose rows a TRUNCATE is about to take. One that fails leaves its entry; the next begins it anew.
+struct Truncation {
+    Oid table;
+    Oid source;
+    bool overtaken;  // somebody wrote to the source after its rows were captured
+};
+
+std::vector<Truncation>& truncations() {
+    static auto& all = *new std::vector<Truncation>;  // never destroyed: nothing of ours runs at exit
+    return all;
+}
+
+// Forget a truncation; true when it was overtaken.
+bool end_truncation(Oid table) {
+    const auto found = std::ranges::find(truncations(), table, &Truncation::table);
+    if (found == truncations().end()) return false;
+    const bool overtaken = found->overtaken;
+    truncations().erase(found);
+    return overtaken;
+}
+
+void begin_truncation(Oid table, Oid source) {
+    end_truncation(table);
+    truncations().push_back({table, source, false});
+}
+
+void overtake_truncations(Oid source) {
+    for (auto& truncation : truncations()) truncation.overtaken |= truncation.source == source;
+}
+
 // Write what a trigger tells of; false when that is nothing that anybody wants. Only for use inside of
 // pg::call.
 bool capture(const stream::OpenTarget& open, const TriggerData& trigger, Firing firing,
              std::int64_t expected) {
-    Writer writer{open.target, open.buffer, expected, nullptr, 0, 0, nullptr, nullptr, nullptr, nullptr};
-    if (!open.target->fits)
+    Writer writer{open.target, open.buffer, expected, nullptr, 0, 0, nullptr, nullptr, nullptr, nullptr, false};
+    if (!open.target->fits || firing == Firing::end)
         put(writer, nullptr, stream::something_was_missed);
     else if (firing == Firing::statement)
         capture_statement(writer, trigger);
@@ -244,20 +316,32 @@ void announce(Oid source) {
     doorbell::ring_at_commit(doorbell::all_sources);
 }
 
+// Whether there is nothing to write: a row that its statement's own triggers capture, or the end of a
+// TRUNCATE whose rows were captured before.
+bool is_captured_otherwise(const stream::OpenTarget& open, Firing firing, bool overtaken) {
+    if (firing == Firing::end) return !overtaken;
+    return firing == Firing::row && stream::is_open(open.target->watched);
+}
+
 // Capture what a trigger brings. Returns the source that has changed, or nothing.
 Oid write_changes(const TriggerData& trigger, Firing firing, Oid function) {
     if (firing == Firing::begin) return InvalidOid;
     const std::int64_t expected = expected_rows(trigger, firing);
     if (expected == 0) return InvalidOid;
+    const Oid table = RelationGetRelid(trigger.tg_relation);
+    const bool overtaken = firing == Firing::end && end_truncation(table);
     const Oid schema = pg::call([&] { return get_func_namespace(function); });
     const auto open = stream::open_target(trigger.tg_relation, schema);
     if (open.buffer == nullptr) return InvalidOid;
     const Oid source = open.target->source;
-    if (firing == Firing::end) {  // what TRUNCATE took was captured before
+    if (is_captured_otherwise(open, firing, overtaken)) {
         pg::call([&] { table_close(open.buffer, NoLock); });
-        return source;
+        return firing == Firing::end ? source : InvalidOid;
     }
-    if (!pg::call([&] { return capture(open, trigger, firing, expected); })) return InvalidOid;
+    const bool wrote = pg::call([&] { return capture(open, trigger, firing, expected); });
+    if (firing == Firing::truncate) begin_truncation(table, source);
+    if (!wrote) return InvalidOid;
+    if (firing == Firing::statement || firing == Firing::row) overtake_truncations(source);
     announce(source);
     return source;
 }
@@ -275,9 +359,14 @@ bool has_immediate_readers(Relation table, Oid function) {
                        });
 }
 
-stream::Change change_of(const TriggerData& trigger) {
-    const int depth = pg::call([] { return DatumGetInt32(DirectFunctionCall1(pg_trigger_depth, Datum{0})); });
-    return {RelationGetRelid(trigger.tg_relation), trigger.tg_event & TRIGGER_EVENT_OPMASK, depth};
+// Tell of what has happened, for those who are refreshed in the writer's transaction.
+void tell(const TriggerData& trigger, Firing firing, Oid changed, Oid function) {
+    const stream::Change change{RelationGetRelid(trigger.tg_relation),
+                                trigger.tg_event & TRIGGER_EVENT_OPMASK};
+    if (firing == Firing::row)
+        stream::row_captured(changed, function);
+    else if (firing == Firing::statement || firing == Firing::end)
+        stream::close_change(change, changed, function);
 }
 
 }  // namespace
@@ -293,10 +382,10 @@ extern "C" Datum baton_capture_changes(PG_FUNCTION_ARGS) {
         const Oid function = fcinfo->flinfo->fn_oid;
         const bool immediate = has_immediate_readers(trigger->tg_relation, function);
         if (immediate && (firing == Firing::begin || firing == Firing::truncate))
-            stream::open_change(change_of(*trigger));
+            stream::open_change(
+                {RelationGetRelid(trigger->tg_relation), trigger->tg_event & TRIGGER_EVENT_OPMASK});
         const Oid changed = write_changes(*trigger, firing, function);
-        if (immediate && firing != Firing::begin && firing != Firing::truncate)
-            stream::close_change(change_of(*trigger), changed, function);
+        if (immediate) tell(*trigger, firing, changed, function);
         return PointerGetDatum(nullptr);
     });
 }

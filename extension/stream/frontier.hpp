@@ -6,14 +6,16 @@
 namespace baton::stream {
 
 struct Frontier {
-    Datum snapshot;
+    Datum snapshot;         // 0: a full refresh, which compares with nothing
     bool has_own;           // the refresh ran in a transaction that had changed sources itself,
     FullTransactionId own;  // and had seen these of its changes
     std::int32_t step;
     bool has_time = false;
     TimestampTz time = 0;  // what now() was
 
-    // Only for use inside of pg::call.
+    bool is_comparable() const { return snapshot != 0; }
+
+    // Whether a row of a change buffer is known; of a comparable frontier. Only for use inside of pg::call.
     bool has_seen(Datum xid, std::int32_t row_step) const {
         if (has_own && FullTransactionIdEquals(DatumGetFullTransactionId(xid), own)) return row_step <= step;
         return DatumGetBool(DirectFunctionCall2(pg_visible_in_snapshot, xid, snapshot));

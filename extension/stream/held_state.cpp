@@ -2,9 +2,12 @@
 
 #include "pg/xact.hpp"
 
+BATON_FUNCTION(baton_lock_tables);
 BATON_FUNCTION(baton_hold_state);
 BATON_FUNCTION(baton_release_state);
 BATON_FUNCTION(baton_holds_state);
+BATON_FUNCTION(baton_keep_table);
+BATON_FUNCTION(baton_table_being_written);
 
 namespace baton::stream {
 
@@ -29,14 +32,54 @@ void at_subtransaction_event(SubXactEvent event, SubTransactionId ended, SubTran
     if (event == SUBXACT_EVENT_ABORT_SUB && held_since >= ended) release();
 }
 
+// Call something for each number of an array, until one gives false; returns that number, or the invalid one.
+// Only for use inside of pg::call.
+template <class Each>
+Oid find_refused(ArrayType* numbers, const Each& each) {
+    Datum* values = nullptr;
+    bool* nulls = nullptr;
+    int count = 0;
+    deconstruct_array(numbers, OIDOID, sizeof(Oid), true, TYPALIGN_INT, &values, &nulls, &count);
+    for (int i = 0; i < count; ++i)
+        if (!each(DatumGetObjectId(values[i]))) return DatumGetObjectId(values[i]);
+    return InvalidOid;
+}
+
 // Lock tables against those who change their make-up. One that is gone meanwhile is no table of the query
 // any more, which the statement finds out. Only for use inside of pg::call.
 void lock_tables(ArrayType* tables) {
+    find_refused(tables, [](Oid table) {
+        LockRelationOid(table, AccessShareLock);
+        return true;
+    });
+}
+
+// Lock tables without waiting; returns one that somebody else has locked, or the invalid number. Only for use
+// inside of pg::call.
+Oid try_lock_tables(ArrayType* tables, LOCKMODE mode) {
+    return find_refused(tables, [mode](Oid table) { return ConditionalLockRelationOid(table, mode); });
+}
+
+// Whether a statement of this session that is still running uses a table, which this transaction writes to.
+// The server knows no more. Only for use inside of pg::call.
+bool is_being_written(Oid table) {
+    Relation const relation = RelationIdGetRelation(table);
+    if (!RelationIsValid(relation)) return false;
+    const int users = relation->rd_refcnt - 1 - (relation->rd_isnailed ? 1 : 0);
+    const bool found = users > 0 && CheckRelationLockedByMe(relation, RowExclusiveLock, true);
+    RelationClose(relation);
+    return found;
+}
+
+// The first of the tables that is being written to, or invalid. Only for use inside of pg::call.
+Oid find_written(ArrayType* tables) {
     Datum* values = nullptr;
     bool* nulls = nullptr;
     int count = 0;
     deconstruct_array(tables, OIDOID, sizeof(Oid), true, TYPALIGN_INT, &values, &nulls, &count);
-    for (int i = 0; i < count; ++i) LockRelationOid(DatumGetObjectId(values[i]), AccessShareLock);
+    const Datum* const found = std::find_if(
+        values, values + count, [](Datum table) { return is_being_written(DatumGetObjectId(table)); });
+    return found == values + count ? InvalidOid : DatumGetObjectId(*found);
 }
 
 }  // namespace
@@ -58,6 +101,19 @@ void pop_held_snapshot() {
 }  // namespace baton::stream
 
 using namespace baton;
+
+// baton_internal.lock_tables(read, written): a table that somebody else has locked, null when all are had.
+extern "C" Datum baton_lock_tables(PG_FUNCTION_ARGS) {
+    return pg::enter([&]() -> Datum {
+        const Oid refused = pg::call([&] {
+            const Oid first = stream::try_lock_tables(PG_GETARG_ARRAYTYPE_P(0), AccessShareLock);
+            return OidIsValid(first) ? first
+                                     : stream::try_lock_tables(PG_GETARG_ARRAYTYPE_P(1), RowExclusiveLock);
+        });
+        if (!OidIsValid(refused)) PG_RETURN_NULL();
+        PG_RETURN_OID(refused);
+    });
+}
 
 // baton_internal.hold_state(tables): everything that is refreshed in this transaction sees this state, until
 // release_state().
@@ -88,4 +144,26 @@ extern "C" Datum baton_release_state(PG_FUNCTION_ARGS) {
 
 extern "C" Datum baton_holds_state(PG_FUNCTION_ARGS) {
     PG_RETURN_BOOL(stream::held_snapshot() != nullptr);
+}
+
+// baton_internal.keep_table(relation): locks as whoever writes to the table does.
+extern "C" Datum baton_keep_table(PG_FUNCTION_ARGS) {
+    return pg::enter([&]() -> Datum {
+        const Oid table = PG_GETARG_OID(0);
+        PG_RETURN_BOOL(pg::call([&] {
+            LockRelationOid(table, RowExclusiveLock);
+            if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(table))) return true;
+            UnlockRelationOid(table, RowExclusiveLock);
+            return false;
+        }));
+    });
+}
+
+// baton_internal.table_being_written(tables): null when none is.
+extern "C" Datum baton_table_being_written(PG_FUNCTION_ARGS) {
+    return pg::enter([&]() -> Datum {
+        const Oid found = pg::call([&] { return stream::find_written(PG_GETARG_ARRAYTYPE_P(0)); });
+        if (!OidIsValid(found)) PG_RETURN_NULL();
+        PG_RETURN_OID(found);
+    });
 }

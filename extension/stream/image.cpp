@@ -80,6 +80,7 @@ void append_rows(StringInfo image, Datum value) {
 }
 
 void append_image(StringInfo image, const ImageType& type, Datum value) {
+    check_stack_depth();  // rows may stand in rows, however deep
     if (type.holds_rows && OidIsValid(get_element_type(getBaseType(type.type))))
         append_rows(image, value);
     else if (type.holds_rows)

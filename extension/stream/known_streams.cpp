@@ -1,9 +1,11 @@
 // What this session knows about stream tables and need not find out again: the catalogs say the same as long
 // as the server tells of no change to a table that matters.
 //
-//   keep_in_mind, recall   a text per stream table, forgotten when one of its tables or any role,
-//                          schema, function or replication origin was altered
+//   keep_in_mind, recall   a text per stream table, forgotten when one of its tables or types or any role,
+//                          schema, function, operator, enum, collation, cast, text search configuration or
+//                          replication origin was altered
 //   note_quiet, is_quiet   that there was nothing to do, until somebody commits a change of a source
+//   note_tidied, is_tidied what was so when captured changes were tidied up last
 //
 // Somebody's COMMIT PREPARED may ring no bell (doorbell.hpp), so nobody is quiet for long without another
 // look.
@@ -19,20 +21,22 @@ BATON_FUNCTION(baton_recall);
 BATON_FUNCTION(baton_source_rings);
 BATON_FUNCTION(baton_note_quiet);
 BATON_FUNCTION(baton_is_quiet);
+BATON_FUNCTION(baton_note_tidied);
+BATON_FUNCTION(baton_is_tidied);
 
 using namespace baton;
 
 namespace {
 
-constexpr std::int64_t longest_quiet_us = 60 * USECS_PER_SEC;
-
 struct Known {
     std::vector<char> text;  // a jsonb value
     std::vector<Oid> tables;
+    std::vector<std::uint32_t> types;  // hashed as the server does when it tells of one
     bool altered = false;
     std::vector<Oid> sources;
     std::uint64_t rings = 0;      // when it was quiet
     TimestampTz quiet_since = 0;  // 0: it was not
+    std::int64_t longest_us = 0;  // how long it may be
 };
 
 auto& known_streams() {
@@ -58,10 +62,19 @@ void other_altered(Datum, int, uint32) {
     forget(InvalidOid);
 }
 
+// Types come and go with every temporary table. Only those that somebody uses matter.
+void type_altered(Datum, int, uint32 hash) {
+    ++alterations;
+    for (auto& [id, known] : known_streams())
+        if (hash == 0 || std::ranges::count(known.types, hash) > 0) known.altered = true;
+}
+
 void watch() {
     static const bool watching = [] {
         CacheRegisterRelcacheCallback(table_altered, Datum{0});
-        for (const int cache : {AUTHOID, AUTHMEMROLEMEM, NAMESPACEOID, PROCOID, REPLORIGIDENT})
+        CacheRegisterSyscacheCallback(TYPEOID, type_altered, Datum{0});
+        for (const int cache : {AUTHOID, AUTHMEMROLEMEM, NAMESPACEOID, PROCOID, OPEROID, ENUMOID, COLLOID,
+                                CASTSOURCETARGET, TSCONFIGMAP, TSDICTOID, REPLORIGIDENT})
             CacheRegisterSyscacheCallback(cache, other_altered, Datum{0});
         return true;
     }();
@@ -87,6 +100,9 @@ std::vector<Oid> oids(ArrayType* array) {
     for (int i = 0; i < count; ++i) list.push_back(DatumGetObjectId(values[i]));
     return list;
 }
+
+// Sources and stream tables, as numbers that a change of them changes.
+std::pair<std::int64_t, std::int64_t> tidied{-1, -1};
 
 std::uint64_t rings_of(const std::vector<Oid>& sources) {
     std::uint64_t sum = 0;
@@ -114,6 +130,9 @@ extern "C" Datum baton_keep_in_mind(PG_FUNCTION_ARGS) {
             Known& known = known_streams()[PG_GETARG_INT32(0)] = Known{};
             known.text.assign(bytes, bytes + VARSIZE(value));
             known.tables = oids(tables);
+            for (const Oid object : known.tables)
+                known.types.push_back(
+                    pg::call([&] { return GetSysCacheHashValue1(TYPEOID, ObjectIdGetDatum(object)); }));
         }
         PG_RETURN_VOID();
     });
@@ -139,7 +158,7 @@ extern "C" Datum baton_source_rings(PG_FUNCTION_ARGS) {
     });
 }
 
-// baton_internal.note_quiet(stream_id, sources, rings): there was nothing to do after so many rings.
+// baton_internal.note_quiet(stream_id, sources, rings, longest): there was nothing to do after so many rings.
 extern "C" Datum baton_note_quiet(PG_FUNCTION_ARGS) {
     return pg::enter([&]() -> Datum {
         Known* const known = find(PG_GETARG_INT32(0));
@@ -148,6 +167,7 @@ extern "C" Datum baton_note_quiet(PG_FUNCTION_ARGS) {
         known->sources = oids(sources);
         known->rings = static_cast<std::uint64_t>(PG_GETARG_INT64(2));
         known->quiet_since = GetCurrentTimestamp();
+        known->longest_us = std::int64_t{PG_GETARG_INT32(3)} * 1000;
         PG_RETURN_VOID();
     });
 }
@@ -157,7 +177,17 @@ extern "C" Datum baton_is_quiet(PG_FUNCTION_ARGS) {
         const Known* const known = find(PG_GETARG_INT32(0));
         if (known == nullptr || known->quiet_since == 0) PG_RETURN_BOOL(false);
         const TimestampTz now = GetCurrentTimestamp();
-        PG_RETURN_BOOL(now >= known->quiet_since && now < known->quiet_since + longest_quiet_us &&
+        PG_RETURN_BOOL(now >= known->quiet_since && now < known->quiet_since + known->longest_us &&
                        rings_of(known->sources) == known->rings);
     });
+}
+
+// baton_internal.note_tidied(rings, refreshes), baton_internal.is_tidied(rings, refreshes)
+extern "C" Datum baton_note_tidied(PG_FUNCTION_ARGS) {
+    tidied = {PG_GETARG_INT64(0), PG_GETARG_INT64(1)};
+    PG_RETURN_VOID();
+}
+
+extern "C" Datum baton_is_tidied(PG_FUNCTION_ARGS) {
+    PG_RETURN_BOOL(tidied == std::pair(PG_GETARG_INT64(0), PG_GETARG_INT64(1)));
 }

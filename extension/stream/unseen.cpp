@@ -60,29 +60,41 @@ const Frontier& frontier_of_this_refresh() {
     return *stream::of_this_refresh;
 }
 
+// The same, to compare rows with: a full refresh has none, and its query may call what it likes.
+const Frontier& comparable_frontier() {
+    const Frontier& frontier = frontier_of_this_refresh();
+    if (!frontier.is_comparable())
+        throw SqlError("no refresh that follows changes is under way", "55000");
+    return frontier;
+}
+
 // ---- for the planner ----
 
 constexpr std::uint64_t most_rows_to_count = 100000;
 
-// Call `found` with each unseen row of a buffer, until `found` returns false. Only for use inside of
-// pg::call.
+// Call `found` with each unseen row of a buffer, until `found` returns false. Returns how many rows were
+// seen. Only for use inside of pg::call.
 template <class Found>
-void for_each_unseen(Oid buffer, const Frontier& frontier, std::uint64_t most_rows, Found found) {
+std::int64_t for_each_unseen(Oid buffer, const Frontier& frontier, std::uint64_t most_rows, Found found) {
     Relation const table = table_open(buffer, AccessShareLock);
     TableScanDesc const scan = table_beginscan(table, GetActiveSnapshot(), 0, nullptr);
     TupleTableSlot* const slot = table_slot_create(table, nullptr);
+    std::int64_t seen = 0;
     for (std::uint64_t rows = 0; rows < most_rows && table_scan_getnextslot(scan, ForwardScanDirection, slot);
          ++rows) {
         CHECK_FOR_INTERRUPTS();
         slot_getsomeattrs(slot, stream::buffer_first_value);
         if (frontier.has_seen(slot->tts_values[stream::buffer_xid],
-                              DatumGetInt32(slot->tts_values[stream::buffer_step])))
+                              DatumGetInt32(slot->tts_values[stream::buffer_step]))) {
+            ++seen;
             continue;
+        }
         if (!found(DatumGetInt16(slot->tts_values[stream::buffer_weight]))) break;
     }
     ExecDropSingleTupleTableSlot(slot);
     table_endscan(scan);
     table_close(table, NoLock);
+    return seen;
 }
 
 // The value of an argument, as far as it is known while planning; null otherwise.
@@ -94,7 +106,7 @@ const Const* known(PlannerInfo* root, List* args, int which) {
 // The frontier that the condition is about, as far as it is known while planning.
 bool find_frontier(const SupportRequestSelectivity& request, Frontier& frontier) {
     if (list_length(request.args) == arguments_now) {
-        if (stream::of_this_refresh == nullptr) return false;
+        if (stream::of_this_refresh == nullptr || !stream::of_this_refresh->is_comparable()) return false;
         frontier = *stream::of_this_refresh;
         return true;
     }
@@ -130,7 +142,8 @@ double selectivity(const SupportRequestSelectivity& request) {
 
 struct Unseen {
     std::int64_t changes;
-    bool missed;  // something that was not captured
+    bool missed;        // something that was not captured
+    std::int64_t seen;  // rows that are of no use to the frontier any more
 };
 
 // Count the unseen rows of buffers. Only for use inside of pg::call.
@@ -139,14 +152,14 @@ Unseen count_unseen(ArrayType* buffers, const Frontier& frontier) {
     bool* nulls = nullptr;
     int count = 0;
     deconstruct_array(buffers, OIDOID, sizeof(Oid), true, TYPALIGN_INT, &values, &nulls, &count);
-    Unseen unseen{0, false};
+    Unseen unseen{0, false, 0};
     for (int i = 0; i < count; ++i)
-        for_each_unseen(DatumGetObjectId(values[i]), frontier, std::numeric_limits<std::uint64_t>::max(),
-                        [&](int16 weight) {
-                            ++unseen.changes;
-                            unseen.missed |= weight == stream::something_was_missed;
-                            return true;
-                        });
+        unseen.seen += for_each_unseen(DatumGetObjectId(values[i]), frontier,
+                                       std::numeric_limits<std::uint64_t>::max(), [&](int16 weight) {
+                                           ++unseen.changes;
+                                           unseen.missed |= weight == stream::something_was_missed;
+                                           return true;
+                                       });
     return unseen;
 }
 
@@ -164,7 +177,7 @@ extern "C" Datum baton_is_unseen(PG_FUNCTION_ARGS) {
 
 extern "C" Datum baton_is_unseen_now(PG_FUNCTION_ARGS) {
     return pg::enter([&]() -> Datum {
-        const Frontier& frontier = frontier_of_this_refresh();
+        const Frontier& frontier = comparable_frontier();
         return BoolGetDatum(pg::call(
             [&] { return !frontier.has_seen(PG_GETARG_DATUM(row_xid), PG_GETARG_INT32(row_step)); }));
     });
@@ -193,6 +206,8 @@ extern "C" Datum baton_frontier_time(PG_FUNCTION_ARGS) {
 // baton_internal.unseen_changes(buffers, frontier, frontier_xid, frontier_step)
 extern "C" Datum baton_unseen_changes(PG_FUNCTION_ARGS) {
     return pg::enter([&]() -> Datum {
+        if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
+            throw SqlError("unseen_changes takes buffers and a frontier, not null", "22004");
         const Frontier frontier = stream::frontier_from(fcinfo, 1);
         return pg::call([&] {
             stream::push_held_snapshot();
@@ -202,8 +217,9 @@ extern "C" Datum baton_unseen_changes(PG_FUNCTION_ARGS) {
             TupleDesc shape = nullptr;
             if (get_call_result_type(fcinfo, nullptr, &shape) != TYPEFUNC_COMPOSITE)
                 elog(ERROR, "unseen_changes was declared without its out parameters");
-            Datum values[] = {Int64GetDatum(unseen.changes), BoolGetDatum(unseen.missed), sight};
-            bool nulls[] = {false, false, false};
+            Datum values[] = {Int64GetDatum(unseen.changes), BoolGetDatum(unseen.missed), sight,
+                              Int64GetDatum(unseen.seen)};
+            bool nulls[] = {false, false, false, false};
             return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(shape), values, nulls));
         });
     });

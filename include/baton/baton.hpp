@@ -1,5 +1,5 @@
 #pragma once
-// All of libbaton, except what needs other libraries: baton/json.hpp and baton/pqxx.hpp.
+// All of libbaton, except what needs other libraries: baton/json.hpp, baton/otlp.hpp and baton/pqxx.hpp.
 
 #include "baton/codec.hpp"
 #include "baton/error.hpp"
@@ -8,6 +8,7 @@
 #include "baton/handler.hpp"
 #include "baton/inbox_worker.hpp"
 #include "baton/outbox.hpp"
+#include "baton/trace.hpp"
 #include "baton/transaction.hpp"
 #include "baton/version.hpp"
 #include "baton/worker.hpp"

@@ -69,6 +69,9 @@ struct Delivery {
 
     std::optional<std::string> aggregate_id = {};
     std::optional<std::string> trace_id = {};
+    std::optional<std::string> correlation_id = {};
+    std::optional<std::string> causation_id = {};
+    std::optional<std::string> idempotency_key = {};
     Timestamp at{};  // when the event occurred; for a message, when it was received
 
     // From an outbox.
@@ -77,15 +80,14 @@ struct Delivery {
     std::optional<std::string> partition_key = {};
     std::optional<std::string> topic = {};
     std::optional<std::string> tenant_id = {};
-    std::optional<std::string> correlation_id = {};
-    std::optional<std::string> causation_id = {};
 
     // From an inbox.
     std::optional<std::string> source = {};
     std::optional<std::int64_t> sequence = {};  // in its aggregate, where the inbox is ordered
 };
 
-// Say that `cause` caused `next`: both share a correlation id, and `next` names the id of its cause.
+// Say that `cause` caused `next`: both share a correlation id, `next` names the id of its cause, and belongs
+// to its trace unless `next` has a trace of its own.
 BATON_API NewEvent caused_by(const Delivery& cause, NewEvent next);
 
 }  // namespace baton

@@ -1,10 +1,6 @@
 #include "assembly/pipeline_parts.hpp"
 
-#include <unistd.h>
-
-#include <array>
 #include <limits>
-#include <random>
 
 #include "assembly/outbox_parts.hpp"
 #include "assembly/read_settings.hpp"
@@ -57,6 +53,18 @@ void read_from_broker(relay::PipelineParts& parts, const Settings& source, const
     parts.open_source = [broker](std::string&) { return broker->open(); };
 }
 
+relay::TraceNames read_trace_names(const Settings& source, const Settings& sink,
+                                   const relay::PipelineParts& parts) {
+    relay::TraceNames names;
+    names.pipeline = parts.name;
+    const bool broker = brokers::is_broker(source);
+    names.source_system = broker ? brokers::traced_name(source.text("type")) : "baton";
+    names.source = broker ? "" : source.text("outbox");
+    names.group = broker ? "" : source.text("group", parts.name);
+    names.sink_system = brokers::traced_name(sink.text("type"));
+    return names;
+}
+
 }  // namespace
 
 relay::PipelineParts make_parts(const Settings& pipeline, const RelayIdentity& identity) {
@@ -83,6 +91,7 @@ relay::PipelineParts make_parts(const Settings& pipeline, const RelayIdentity& i
     failure.refuse_unknown();
     limits.refuse_unknown();
 
+    parts.trace_names = read_trace_names(source, sink, parts);
     auto transform = std::make_shared<relay::Transform>(sink, filter, brokers::form_of(sink));
     parts.open_sink = [sink] { return brokers::make_sink(sink); };
     parts.transformer.wants = [transform](const Event& event) { return transform->wants(event); };
@@ -102,15 +111,6 @@ void check_source(const Settings& pipeline, const RelayIdentity& identity) {
 
 void check_sink(const Settings& pipeline) {
     brokers::make_sink(pipeline.below("sink"))->check();
-}
-
-std::string make_owner_name() {
-    std::array<char, 256> host{};
-    ::gethostname(host.data(), host.size() - 1);
-    // In containers host and process may be the same; who has another's name takes groups away from it.
-    std::random_device random;
-    const std::uint64_t chance = std::uint64_t{random()} << 32U | random();
-    return std::string(host.data()) + ":" + std::to_string(::getpid()) + ":" + std::to_string(chance);
 }
 
 }  // namespace baton::assembly

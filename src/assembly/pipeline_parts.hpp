@@ -26,7 +26,7 @@ namespace baton::assembly {
 
 struct RelayIdentity {
     std::string db;     // connection string of the database with the outboxes
-    std::string owner;  // this relay's name; no other relay has it
+    std::string owner;  // this relay's name, by show_life(); no other relay has it
 };
 
 // Throws SettingsError with place and key when the settings cannot work. Connects nowhere.
@@ -36,8 +36,5 @@ relay::PipelineParts make_parts(const relay::Settings& pipeline, const RelayIden
 void check_source(const relay::Settings& pipeline, const RelayIdentity& identity);
 // Check that the pipeline's sink can be reached and that its destination exists. Sends nothing. Throws Error.
 void check_sink(const relay::Settings& pipeline);
-
-// Make a name for this process that no other process has.
-std::string make_owner_name();
 
 }  // namespace baton::assembly

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <thread>
 
 #include "baton/error.hpp"
@@ -53,11 +54,16 @@ pid_t spawn(const Command& command, int output_fd) {
     std::vector<char*> argv;
     for (const auto& word : command.argv) argv.push_back(const_cast<char*>(word.c_str()));
     argv.push_back(nullptr);
-    std::vector<std::string> environment;
-    for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
-    for (const auto& [name, value] : command.environment) environment.push_back(name + "=" + value);
+    // Each name once: of two values shells take the last, others the first.
+    std::map<std::string, std::string> variables;
+    for (char** entry = environ; *entry != nullptr; ++entry) {
+        const std::string_view variable(*entry);
+        const auto name = variable.substr(0, variable.find('='));
+        variables.emplace(name, variable);
+    }
+    for (const auto& [name, value] : command.environment) variables[name] = name + "=" + value;
     std::vector<char*> envp;
-    for (auto at = environment.rbegin(); at != environment.rend(); ++at) envp.push_back(at->data());
+    for (auto& [_, variable] : variables) envp.push_back(variable.data());
     envp.push_back(nullptr);
 
     std::array<int, 2> report{};

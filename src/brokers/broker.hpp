@@ -42,6 +42,7 @@ struct Broker {
     std::unique_ptr<AuditPlace> (*make_audit_place)(const PlaceRequest& request) = nullptr;
     // True when a source of this type is a table of a PostgreSQL server, which is worked like an outbox.
     bool has_tables = false;
+    std::string traced_as = {};  // the name by which OpenTelemetry knows the broker; empty: `name`
 };
 
 }  // namespace baton::brokers

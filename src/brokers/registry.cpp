@@ -46,6 +46,23 @@ const std::vector<Broker>& registry() {
     return brokers;
 }
 
+std::string traced_name(const std::string& type) {
+    const Broker* found = find(type);
+    return found == nullptr || found->traced_as.empty() ? type : found->traced_as;
+}
+
+std::string example_of_sink(const std::string& type) {
+    static const std::pair<const char*, const char*> examples[] = {
+#include "brokers/examples.inc"
+    };
+    std::string known;
+    for (const auto& [name, text] : examples) {
+        if (type == name) return text;
+        known += (known.empty() ? "" : ", ") + std::string(name);
+    }
+    throw UsageError("there is no sink of type \"" + type + "\"", "there are " + known);
+}
+
 std::unique_ptr<relay::Sink> make_sink(const relay::Settings& settings) {
     const Broker& broker = find_sink(settings);
     auto sink = broker.make_sink(settings);

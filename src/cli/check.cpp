@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "assembly/catalog.hpp"
+#include "base/life_sign.hpp"
 #include "cli/program.hpp"
 #include "server/status_server.hpp"
 
@@ -81,15 +82,16 @@ int check_relay(const Target& target, const DaemonOptions& options, bool setting
     findings.pass(config.log, [&] { make_log(config, options.log_format); });
     findings.pass(config.relay, [&] { read_drain(config); });
     findings.pass(config.server, [&] {
-        read_listen(config, options.listen);
+        read_server(config, options.listen, options.token_file);
         if (!settings_only && !options.listen.empty()) try_to_listen(options.listen);
     });
-    auto pipelines = check_settings(config.pipelines, {{}, assembly::make_owner_name()}, findings);
+    findings.pass(config.traces, [&] { read_traces(config, show_life()); });
+    auto pipelines = check_settings(config.pipelines, {{}, show_life()}, findings);
     if (settings_only) {
         for (const auto& settings : pipelines) std::cout << settings.name() << ": settings ok\n";
         return findings.none() ? done : failed;
     }
-    const assembly::RelayIdentity identity{find_server(target), assembly::make_owner_name()};
+    const assembly::RelayIdentity identity{find_server(target), show_life()};
     auto db = connect(target);
     for (auto& settings : assembly::read_catalog(db))
         findings.pass(settings, [&] {

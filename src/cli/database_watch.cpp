@@ -1,6 +1,9 @@
 #include "cli/database_watch.hpp"
-#include "assembly/catalog.hpp"
 
+#include <nlohmann/json.hpp>
+
+#include "assembly/catalog.hpp"
+#include "postgres/doorbell.hpp"
 #include "relay/config.hpp"
 
 namespace baton::cli {
@@ -16,20 +19,28 @@ constexpr auto look_interval = 1s;
 // The catalog is small: a database that takes longer is in trouble.
 constexpr auto look_limit = 5s;
 constexpr auto health_limit = 20s;
-// How long an endpoint waits for a look at the groups.
-constexpr auto endpoint_limit = 1s;
+// A database that takes long for its metrics is no reason to say nothing.
+constexpr auto oldest_answer = 60s;
+constexpr auto lead_lease = 30s;
+// Who has not asked for metrics for so long has gone.
+constexpr auto asked_interval = 5min;
+constexpr auto leave_limit = 1s;
 
 }  // namespace
 
-DatabaseWatch::DatabaseWatch(std::string db, std::string owner, const Log& log)
+DatabaseWatch::DatabaseWatch(std::string db, std::string owner, const Log& log, Troubles troubles)
     : db_(std::move(db)),
       owner_(std::move(owner)),
       log_(log),
+      troubles_(std::move(troubles)),
       looking_(std::make_shared<Patience>(look_limit)),
-      checking_(std::make_shared<Patience>(health_limit)),
-      working_(std::make_shared<Patience>(Patience::long_work)) {
+      working_(std::make_shared<Patience>(Patience::long_work)),
+      reader_(owner_),
+      groups_(db_, "baton relay groups", health_limit,
+              [](Connection& asked) { return server::read_lags(asked); }),
+      metrics_(db_, "baton relay metrics", health_limit,
+               [this](Connection& asked) { return ask_for_metrics(asked); }) {
     threads_.emplace_back([this](const std::stop_token& stop) { look_on(stop); });
-    threads_.emplace_back([this](const std::stop_token& stop) { check_health_on(stop); });
     threads_.emplace_back([this](const std::stop_token& stop) { run_jobs_on(stop); });
 }
 
@@ -38,7 +49,9 @@ DatabaseWatch::~DatabaseWatch() {
 }
 
 void DatabaseWatch::request_stop() {
-    for (const auto& patience : {looking_, checking_, working_}) patience->end_by(Clock::now());
+    for (const auto& patience : {looking_, working_}) patience->end_by(Clock::now());
+    groups_.request_stop();
+    metrics_.request_stop();
     for (auto& thread : threads_) thread.request_stop();
 }
 
@@ -77,32 +90,71 @@ void DatabaseWatch::look_on(const std::stop_token& stop) {
         try {
             look(db, state);
         } catch (const std::exception& error) {
-            if (stop.stop_requested()) return;
+            if (stop.stop_requested()) break;
             note_failure(error.what());
             db.reset();
         }
         std::unique_lock lock(mutex_);
         changed_.wait_for(lock, stop, look_interval, [] { return false; });
     }
+    leave_lead();
+}
+
+// A pooler would give the session that listens to others, and a server in recovery does not let anybody
+// listen: alerts are not counted there.
+void DatabaseWatch::listen(Connection& db) {
+    if (!postgres::is_pooled(db) && db.value("select pg_is_in_recovery()") == "f")
+        db.exec("listen baton_alert");
 }
 
 void DatabaseWatch::look(std::optional<Connection>& db, std::string& state) {
-    if (!db || !db->alive()) db.emplace(db_, "baton relay", looking_);
+    if (!db || !db->alive()) {
+        db.emplace(db_, "baton relay", looking_);
+        listen(*db);
+        notes_.forget();
+        notes_are_leased_ = postgres::is_pooled(*db);
+    }
+    const auto asked = Clock::now();
     const auto seen = db->value(
         "select coalesce(string_agg(name || '/' || revision || '/' || enabled, ',' order by name), '') "
         "from baton.pipelines");
+    const std::chrono::duration<double> round_trip = Clock::now() - asked;
     if (seen != state) {
         auto catalog = assembly::read_catalog(*db);
         state = seen;
         const std::lock_guard lock(mutex_);
         catalog_ = std::move(catalog);
     }
+    db->query("select baton_internal.cancel_long_refresh()");
     const bool due = jobs_are_due(*db);
+    keep_lead(*db);
+    count_alerts(*db);
+    note_troubles(*db);
     note_answer();
-    if (!due) return;
     const std::lock_guard lock(mutex_);
+    round_trips_.add(round_trip.count());
+    if (!due) return;
     jobs_wanted_ = true;
     changed_.notify_all();
+}
+
+// Write down what hinders the relay, where commands, the API and SQL see it.
+void DatabaseWatch::note_troubles(Connection& db) {
+    const auto due = notes_.due(troubles_(), Clock::now(), notes_are_leased_);
+    if (!due) return;
+    auto all = nlohmann::json::array();
+    for (const auto& one : *due)
+        all.push_back(
+            {{"pipeline", one.pipeline}, {"group", one.group}, {"state", one.state}, {"trouble", one.words}});
+    try {
+        db.query("select baton_internal.note_troubles($1, $2::jsonb, $3::interval)",
+                 {owner_, all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
+                  notes_are_leased_ ? postgres::Param(std::to_string(TroubleNotes::lease.count()) + " s")
+                                    : postgres::Param(nullptr)});
+    } catch (const SqlError& error) {  // a role without the right, or a server that only reads
+        log_.write(LogLevel::debug, "what hinders the relay cannot be noted", {{"reason", error.what()}});
+    }
+    notes_.written(*due, Clock::now());
 }
 
 // Jobs that nobody has run although they are due: there is no worker, so the leader among the relays runs
@@ -139,47 +191,91 @@ void DatabaseWatch::run_jobs(std::optional<Connection>& db) {
     db->exec("call baton.run_due_jobs()");
 }
 
-void DatabaseWatch::check_health_on(const std::stop_token& stop) {
-    std::optional<Connection> db;
-    std::unique_lock lock(mutex_);
-    while (changed_.wait(lock, stop,
-                         [this] { return health_wanted_ > std::max(health_at_, health_failed_at_); })) {
-        const auto asked = Clock::now();
-        checking_since_ = asked;
-        lock.unlock();
-        std::vector<server::GroupHealth> found;
-        std::string why;
-        try {
-            if (!db || !db->alive()) db.emplace(db_, "baton relay health", checking_);
-            found = server::read_groups(*db);
-        } catch (const std::exception& error) {
-            why = error.what();
-            db.reset();
-        }
-        lock.lock();
-        checking_since_.reset();
-        (why.empty() ? health_at_ : health_failed_at_) = asked;
-        if (why.empty()) health_ = std::move(found);
-        health_error_ = why;
-        changed_.notify_all();
+// Take or keep the lead among the relays that are asked for metrics. The lease counts from before the
+// question, so it ends here before another relay can have it.
+bool DatabaseWatch::take_lead(Connection& db) {
+    const auto asked = Clock::now();
+    const bool leads = db.value("select baton_internal.take_lead($1, $2::interval, 'metrics')",
+                                {owner_, std::to_string(lead_lease.count()) + " s"}) == "t";
+    const std::lock_guard lock(mutex_);
+    lead_taken_at_ = asked;
+    leads_until_ = leads ? asked + lead_lease : Clock::time_point{};
+    return leads;
+}
+
+// Between two questions for metrics the lead is kept, for as long as such questions come.
+void DatabaseWatch::keep_lead(Connection& db) {
+    {
+        const std::lock_guard lock(mutex_);
+        const auto now = Clock::now();
+        if (now >= leads_until_ || now < lead_taken_at_ + lead_lease / 3 ||
+            now > asked_for_metrics_at_ + asked_interval)
+            return;
+    }
+    take_lead(db);
+}
+
+// Let another relay lead at once.
+void DatabaseWatch::leave_lead() {
+    {
+        const std::lock_guard lock(mutex_);
+        if (Clock::now() >= leads_until_) return;
+    }
+    try {
+        const auto patience = std::make_shared<Patience>(leave_limit);
+        patience->end_by(Clock::now() + leave_limit);
+        Connection(db_, "baton relay", patience).query("select baton_internal.leave_lead($1)", {owner_});
+    } catch (const Error&) {  // the lease ends by itself
+        return;
     }
 }
 
-std::vector<server::GroupHealth> DatabaseWatch::groups(Clock::duration age) {
-    std::unique_lock lock(mutex_);
-    const auto now = Clock::now();
-    const auto oldest = now - age;
-    health_wanted_ = std::max(health_wanted_, oldest);
-    changed_.notify_all();
-    // A look that is under way for long says enough: nobody waits for another.
-    const bool stuck = checking_since_ && now - *checking_since_ > endpoint_limit;
-    if (!stuck)
-        changed_.wait_for(lock, endpoint_limit,
-                          [&] { return health_at_ >= oldest || health_failed_at_ >= oldest; });
-    if (health_at_ >= oldest) return health_;
-    if (health_failed_at_ >= oldest) throw Error(health_error_);
-    throw Error("the database has not answered for " +
-                postgres::in_words(Clock::now() - checking_since_.value_or(now)));
+server::DatabaseAnswers DatabaseWatch::ask_for_metrics(Connection& db) {
+    {
+        const std::lock_guard lock(mutex_);
+        asked_for_metrics_at_ = Clock::now();
+    }
+    bool leads = false;
+    try {
+        leads = take_lead(db);
+    } catch (const SqlError& error) {  // a role without the right, or a server that only reads
+        log_.write(LogLevel::debug, "the lead for metrics cannot be taken", {{"reason", error.what()}});
+    }
+    return reader_.read(db, leads);
+}
+
+// Alerts are told once, however many relays hear them: by the leader.
+void DatabaseWatch::count_alerts(Connection& db) {
+    for (const auto& heard : db.take_notifications()) {
+        const auto alert = nlohmann::json::parse(heard.payload, nullptr, false);
+        const bool named = alert.is_object() && alert.contains("event") && alert["event"].is_string();
+        std::string event = named ? alert["event"].get<std::string>() : "other";
+        const std::lock_guard lock(mutex_);
+        if (Clock::now() >= leads_until_) continue;
+        // Anybody may send on the channel: a bounded number of names is counted one by one.
+        const bool known = alerts_.contains(event) || (alerts_.size() < 50 && event.size() <= 100);
+        ++alerts_[known ? event : "other"];
+    }
+}
+
+std::vector<server::GroupLag> DatabaseWatch::groups() {
+    const auto outcome = groups_.get(0s);
+    if (!outcome.error.empty()) throw Error(outcome.error);
+    return *outcome.answer;
+}
+
+server::DatabaseView DatabaseWatch::view() {
+    const auto outcome = metrics_.get(1s);
+    server::DatabaseView view;
+    view.up = trouble().empty() && !outcome.failed;
+    const std::lock_guard lock(mutex_);
+    view.round_trips = round_trips_;
+    view.alerts = alerts_;
+    view.leads = Clock::now() < leads_until_;
+    // What a former leader knew, another relay tells by now.
+    const bool ours = outcome.answer && outcome.answer->leads == view.leads;
+    if (view.up && ours && outcome.age < oldest_answer) view.answers = *outcome.answer;
+    return view;
 }
 
 }  // namespace baton::cli

@@ -3,15 +3,22 @@
 // endpoint waits for a database that does not answer.
 //
 //   looking  the catalog of pipelines, every second
-//   health   how the groups are, when somebody wants to know
+//   troubles what hinders the pipelines is noted in the database, when it begins, changes or ends
+//   groups   how far behind the groups are, when somebody wants to know
+//   metrics  what the database says of itself, when somebody wants to know
 //   jobs     the scheduler's jobs, where nobody else runs them
+//
+// While somebody asks for metrics, one relay of all leads: it tells of what belongs to no relay.
 
 #include <condition_variable>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <thread>
 
 #include "base/log.hpp"
+#include "cli/question.hpp"
+#include "cli/trouble_notes.hpp"
 #include "postgres/connection.hpp"
 #include "relay/settings.hpp"
 #include "server/metrics.hpp"
@@ -22,8 +29,11 @@ class DatabaseWatch {
   public:
     using Clock = std::chrono::steady_clock;
 
-    // `owner` is this relay's name; no other relay has it. The log outlives this object.
-    DatabaseWatch(std::string db, std::string owner, const Log& log);
+    using Troubles = std::function<std::vector<Trouble>()>;
+
+    // `owner` is this relay's name; no other relay has it. The log outlives this object. `troubles` is called
+    // from a thread of this object, and says what hinders the relay now.
+    DatabaseWatch(std::string db, std::string owner, const Log& log, Troubles troubles);
     ~DatabaseWatch();
     DatabaseWatch(const DatabaseWatch&) = delete;
     DatabaseWatch& operator=(const DatabaseWatch&) = delete;
@@ -32,27 +42,38 @@ class DatabaseWatch {
     std::optional<std::vector<relay::Settings>> take_changes();
     // Why the database counts as away; empty while it answers.
     std::string trouble() const;
-    // How the groups are, or were at most `age` ago. Waits a moment for the database. Throws Error when the
-    // database does not answer.
-    std::vector<server::GroupHealth> groups(Clock::duration age);
+    // How far behind the groups are now. Waits a moment for the database. Throws Error when the database does
+    // not answer.
+    std::vector<server::GroupLag> groups();
+    // What the database says of itself, now or lately. Waits a moment for the database.
+    server::DatabaseView view();
 
     // End what is under way. The destructor waits for the threads.
     void request_stop();
 
   private:
     void look_on(const std::stop_token& stop);
+    static void listen(postgres::Connection& db);
     void look(std::optional<postgres::Connection>& db, std::string& state);
+    void note_troubles(postgres::Connection& db);
     void note_answer();
     void note_failure(const std::string& why);
     bool jobs_are_due(postgres::Connection& db) const;
-    void check_health_on(const std::stop_token& stop);
+    server::DatabaseAnswers ask_for_metrics(postgres::Connection& db);
+    bool take_lead(postgres::Connection& db);
+    void keep_lead(postgres::Connection& db);
+    void leave_lead();
+    void count_alerts(postgres::Connection& db);
     void run_jobs_on(const std::stop_token& stop);
     void run_jobs(std::optional<postgres::Connection>& db);
 
     const std::string db_;
     const std::string owner_;
     const Log& log_;
-    const std::shared_ptr<postgres::Patience> looking_, checking_, working_;
+    const Troubles troubles_;
+    TroubleNotes notes_;           // used by the thread that looks
+    bool notes_are_leased_ = false;
+    const std::shared_ptr<postgres::Patience> looking_, working_;
 
     mutable std::mutex mutex_;  // guards what follows
     std::condition_variable_any changed_;
@@ -61,16 +82,18 @@ class DatabaseWatch {
     bool answered_ = false;
     std::string error_;
 
-    Clock::time_point health_wanted_{};  // an older answer is not good enough
-    std::vector<server::GroupHealth> health_;
-    Clock::time_point health_at_{};  // when the answer was asked for
-    std::optional<Clock::time_point> checking_since_;
-    Clock::time_point health_failed_at_{};
-    std::string health_error_;
+    relay::Latencies round_trips_;
+    Clock::time_point asked_for_metrics_at_{};
+    Clock::time_point lead_taken_at_{};
+    Clock::time_point leads_until_{};
+    std::map<std::string, std::uint64_t> alerts_;
 
     bool jobs_wanted_ = false;
     std::string jobs_error_;
 
+    server::DatabaseReader reader_;  // used by the thread of metrics_
+    Question<std::vector<server::GroupLag>> groups_;
+    Question<server::DatabaseAnswers> metrics_;
     std::vector<std::jthread> threads_;
 };
 

@@ -3,13 +3,16 @@
 
 #include <cstdio>
 #include <memory>
+#include <optional>
 
-#include "assembly/pipeline_parts.hpp"
 #include "baton/error.hpp"
 #include "cli/commands.hpp"
 #include "cli/demo_audit.hpp"
+#include "cli/demo_page.hpp"
+#include "cli/demo_relays.hpp"
 #include "cli/demo_screen.hpp"
 #include "cli/demo_shop.hpp"
+#include "cli/demo_stay.hpp"
 #include "cli/embedded.hpp"
 
 namespace fs = std::filesystem;
@@ -27,67 +30,6 @@ struct DemoOptions {
     bool keep = false;
 };
 
-// The two ways on which the events leave the outbox, and the one of the deltas.
-class Relays {
-  public:
-    Relays(const std::string& db, const DemoFiles& files)
-        : identity_{db, assembly::make_owner_name()}, files_(files) {}
-
-    void start() {
-        begin("demo_file", "shop.events", {{"type", "file"}, {"path", files_.events.string()}},
-              [this](const Event& event) {
-                  filed.note(event.id);
-                  ++filed_count;
-              });
-        begin("demo_inbox", "shop.events",
-              {{"type", "postgres"}, {"url", identity_.db}, {"inbox", "shop.accounting"}},
-              [this](const Event& event) {
-                  received.note(event.id);
-                  ++received_count;
-              });
-        begin("demo_revenue", "shop.outbox_revenue", {{"type", "file"}, {"path", files_.revenue.string()}},
-              [this](const Event&) { ++delta_count; });
-    }
-    void stop() {
-        for (auto& pipeline : pipelines_) pipeline->request_stop();
-        pipelines_.clear();
-    }
-    // What keeps one of them from working; empty when all is well.
-    std::string trouble() const {
-        for (const auto& pipeline : pipelines_) {
-            const auto status = pipeline->status();
-            if (status.state == relay::PipelineState::retrying ||
-                status.state == relay::PipelineState::halted)
-                return status.name + ": " + status.detail;
-            if (!status.trouble.empty()) return status.name + ": " + status.trouble;
-        }
-        return {};
-    }
-
-    Moments filed;
-    Moments received;
-    std::atomic<long> filed_count{0};
-    std::atomic<long> received_count{0};
-    std::atomic<long> delta_count{0};
-
-  private:
-    void begin(const std::string& name, const std::string& outbox,
-               const std::map<std::string, std::string>& sink, relay::Dispatcher::OnDelivered on_delivered) {
-        relay::Settings settings("pipeline " + name);
-        settings.set("name", name);
-        settings.set("source.outbox", outbox);
-        for (const auto& [key, value] : sink) settings.set("sink." + key, value);
-        auto parts = assembly::make_parts(settings, identity_);
-        parts.on_delivered = std::move(on_delivered);
-        pipelines_.push_back(std::make_unique<relay::Pipeline>(std::move(parts)));
-        pipelines_.back()->start();
-    }
-
-    assembly::RelayIdentity identity_;
-    DemoFiles files_;
-    std::vector<std::unique_ptr<relay::Pipeline>> pipelines_;
-};
-
 // The run itself: what happens when, and what is shown meanwhile.
 class Demo {
   public:
@@ -96,6 +38,9 @@ class Demo {
 
     Audit run() {
         Shop::build(db_);
+        page_.emplace(db_, files_.events.parent_path(), relays_);
+        fmt::print("  watch it: {}\n", page_->link());
+        std::fflush(stdout);
         began_ = DemoClock::now();
         relays_.start();
         shop_.open(options_.writers, std::chrono::milliseconds(static_cast<long>(options_.seconds * 1000)));
@@ -116,6 +61,8 @@ class Demo {
     }
 
     bool colored() const { return screen_.colored(); }
+    // Leave the shop open, with something to mend, until a stop is asked for.
+    void stay() { cli::stay(db_, relays_, page_->link(), options_.embedded.folder.string(), stop_); }
 
   private:
     double elapsed() const { return std::chrono::duration<double>(DemoClock::now() - began_).count(); }
@@ -181,7 +128,7 @@ class Demo {
     DemoFiles files_;
     const StopSignal& stop_;
     Shop shop_;
-    Relays relays_;
+    DemoRelays relays_;
     DemoScreen screen_;
     DemoClock::time_point began_;
     bool held_ = false;
@@ -192,6 +139,7 @@ class Demo {
     Latency latency_;
     Pause pause_;
     std::string trouble_;
+    std::optional<DemoPage> page_;
 };
 
 // A folder of its own unless one is named, gone afterwards unless it is to be kept.
@@ -223,6 +171,7 @@ int demo(DemoOptions options) {
         fmt::print("\n{}\n  {}\n", describe(audit),
                    passed ? bold("32", "passed: every committed event arrived once, in order")
                           : bold("31", "failed: see the audit above"));
+        if (options.keep && passed) run.stay();
     } catch (...) {
         tidy_up();
         throw;
@@ -249,7 +198,8 @@ void add_demo(Program& program) {
     command.add_option("--writers", options->writers, "how many write at the same time")
         ->check(CLI::Range(1, 50))
         ->capture_default_str();
-    command.add_flag("--keep", options->keep, "leave the server running afterwards");
+    command.add_flag("--keep", options->keep,
+                     "leave the shop open with something to mend, and the server running afterwards");
     add_mode(command, options->embedded.mode);
 }
 

@@ -75,7 +75,7 @@ select coalesce(jsonb_agg(jsonb_build_object('position', position, 'order_id', a
        array_agg(event_id), count(*), min(lease_token::text)
   from baton.claim_inbox('shop.accounting', 'bookkeeper', 200) with ordinality
        as c (event_id, event_type, source, aggregate_id, payload, headers, trace_id, received_at, sequence_num, attempt, lease_token,
-             leased_until, position))";
+             leased_until, correlation_id, causation_id, idempotency_key, schema_version, position))";
 
 // What the data implies, without a line that publishes it: each refresh writes its delta to the outbox.
 constexpr const char* revenue = R"(
@@ -101,11 +101,13 @@ void Shop::build(const std::string& url) {
     if (db.value("select count(*) from pg_namespace where nspname = 'shop'") != "0") {
         db.exec("select baton.drop_stream_table('shop.revenue', true, true)");
         db.exec("select baton.drop_outbox('shop.events', true, true)");
+        db.exec("select baton.drop_outbox('shop.parcels', true, true)");
         db.exec("select baton.drop_inbox('shop.accounting', true, true)");
         db.exec("drop schema shop cascade");
     }
     db.exec(schema);
     db.exec("select baton.create_outbox('shop.events')");
+    db.exec("select baton.create_outbox('shop.parcels')");
     db.exec("select baton.create_inbox('accounting', 'shop')");
     db.exec(revenue);
 }
@@ -139,11 +141,11 @@ std::thread Shop::run(Work work) {
     });
 }
 
-void Shop::open(int writers, std::chrono::milliseconds duration) {
+void Shop::open(int writers, std::chrono::milliseconds duration, std::chrono::milliseconds pace) {
     const auto now = DemoClock::now();
     const auto end = now + duration;
     for (int i = 0; i < writers; ++i)
-        writers_.push_back(run([this, i, end] { write(static_cast<unsigned>(i), end); }));
+        writers_.push_back(run([this, i, end, pace] { write(static_cast<unsigned>(i), end, pace); }));
     writers_.push_back(run([this, now, duration] { hold_one_open(now + duration / 6, now + duration / 2); }));
     handler_ = run([this] { keep_books(); });
     follower_ = run([this] { follow_revenue(); });
@@ -173,7 +175,7 @@ bool Shop::nap(std::chrono::milliseconds time) const {
 }
 
 // One transaction after the other: one to three events each, one in eight rolled back.
-void Shop::write(unsigned seed, DemoClock::time_point until) {
+void Shop::write(unsigned seed, DemoClock::time_point until, std::chrono::milliseconds pace) {
     Connection db(db_, "baton demo writer");
     std::mt19937 random(seed);
     while (DemoClock::now() < until && !abandoned_) {
@@ -203,7 +205,7 @@ void Shop::write(unsigned seed, DemoClock::time_point until) {
             counts_.paid += paid;
             counts_.cancelled += cancelled;
         }
-        nap(std::chrono::milliseconds(1 + random() % 12));
+        nap(pace + std::chrono::milliseconds(1 + random() % 12));
     }
 }
 

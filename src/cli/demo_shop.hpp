@@ -53,8 +53,9 @@ class Shop {
     explicit Shop(std::string db) : db_(std::move(db)) {}
     ~Shop();
 
-    // Open the shop for `duration`. Then the writers stop by themselves.
-    void open(int writers, std::chrono::milliseconds duration);
+    // Open the shop for `duration`; each writer pauses for about `pace` between two transactions. Then the
+    // writers stop by themselves.
+    void open(int writers, std::chrono::milliseconds duration, std::chrono::milliseconds pace = {});
     void wait_until_closed();
     // Let the handler end once its inbox is empty.
     void close_books();
@@ -69,7 +70,7 @@ class Shop {
     std::string failure() const;
 
   private:
-    void write(unsigned seed, DemoClock::time_point until);
+    void write(unsigned seed, DemoClock::time_point until, std::chrono::milliseconds pace);
     void hold_one_open(DemoClock::time_point from, DemoClock::time_point until);
     void keep_books();
     void follow_revenue();

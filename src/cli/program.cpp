@@ -14,14 +14,49 @@ std::string first_line(const std::string& text) {
     return text.substr(0, text.find('\n'));
 }
 
-// The library's messages begin with a capital and may end with a full stop; ours do not.
+// The library's messages begin with a capital and may end with a full stop; ours do not. A word in capitals
+// is the name of an argument, as the help has it.
 std::string in_our_style(std::string message) {
     message = first_line(message);
     while (!message.empty() && (message.back() == '.' || message.back() == ' ')) message.pop_back();
-    if (!message.empty())
+    const bool begins_with_name =
+        message.size() > 1 && std::isupper(static_cast<unsigned char>(message[1])) != 0;
+    if (!message.empty() && !begins_with_name)
         message[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(message[0])));
     return message;
 }
+
+// All commands on one screen: those that belong together share a line.
+class ShortHelp final : public CLI::Formatter {
+  public:
+    std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
+        if (app->get_parent() != nullptr) return CLI::Formatter::make_help(app, name, mode);
+        return app->get_description() + R"(
+
+Usage: baton COMMAND [OPTIONS]         baton COMMAND --help says more
+
+begin   demo                 watch baton carry the events of a small shop
+        up, down             a private PostgreSQL with baton
+        init                 install baton in a database, or upgrade it
+        relay                carry events, as a file or the catalog says
+        dashboard            everything on a web page, and the HTTP API
+look    status, top          everything on one screen, once or live
+        doctor               everything that may be wrong, each with its fix
+        lag                  how far behind every group is
+        outboxes, groups, inboxes, streams, jobs, settings, actions
+        event                one event's whole way
+        tail                 follow an outbox, a group or an inbox
+mend    dead                 dead letters: list, show, edit, replay, discard
+        pipelines            list, show, enable, disable, delete, lint, create
+        render               what a pipeline would send, sending nothing
+        publish, seek, skip, set
+prove   audit                write events, break things, see that all arrived
+else    completion, man, version
+
+)" + app->get_footer() +
+               "\n";
+    }
+};
 
 }  // namespace
 
@@ -36,26 +71,39 @@ void print_progress(const std::string& message) {
 
 Program::Program()
     : app_("baton carries events out of PostgreSQL and into PostgreSQL without dropping one", "baton") {
+    app_.formatter(std::make_shared<ShortHelp>());
     app_.require_subcommand(0, 1);
     app_.set_help_flag("-h,--help", "print this and exit");
     app_.set_version_flag("--version", std::string("baton ") + baton::version(),
                           "print the version and exit");
     app_.footer(
         "Commands that talk to a server take --db URL, or BATON_DB from the environment, or else use the\n"
-        "embedded server that `baton up` started.\n"
-        "Exit codes: 0 done, 1 failed, 2 the command line could not be understood.");
+        "embedded server that `baton up` started. Exit codes: 0 done, 1 failed, 2 not understood.");
+}
+
+CLI::App& Program::add_family(const std::string& name, const std::string& description) {
+    CLI::App* family = app_.add_subcommand(name, description);
+    family->require_subcommand(1);
+    return *family;
 }
 
 CLI::App& Program::add(const std::string& name, const std::string& description, std::function<int()> action) {
-    CLI::App* command = app_.add_subcommand(name, description);
+    return add(app_, name, description, std::move(action));
+}
+
+CLI::App& Program::add(CLI::App& family, const std::string& name, const std::string& description,
+                       std::function<int()> action) {
+    CLI::App* command = family.add_subcommand(name, description);
     command->callback([this, action = std::move(action)] { chosen_ = action; });
     return *command;
 }
 
 int Program::explain(const CLI::ParseError& error) {
     const auto commands = app_.get_subcommands();
-    const std::string help =
-        commands.empty() ? "baton --help" : "baton " + commands.front()->get_name() + " --help";
+    std::string help = "baton";
+    for (const CLI::App* at = &app_; !at->get_subcommands().empty(); help += " " + at->get_name())
+        at = at->get_subcommands().front();
+    help += " --help";
     if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
         const auto unknown = app_.remaining(true);
         const std::string word = unknown.empty() ? "" : unknown.front();

@@ -20,6 +20,12 @@ class Program {
 
     // Add a command. Its action runs when the command line names the command, and returns the exit code.
     CLI::App& add(const std::string& name, const std::string& description, std::function<int()> action);
+    // Add a command that has commands below it, and a command below it.
+    CLI::App& add_family(const std::string& name, const std::string& description);
+    CLI::App& add(CLI::App& family, const std::string& name, const std::string& description,
+                  std::function<int()> action);
+
+    const CLI::App& app() const { return app_; }
 
     // Parse the command line, run the command, print what went wrong. Returns the exit code.
     int run(int argc, char** argv);

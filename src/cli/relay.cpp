@@ -43,7 +43,10 @@ void add_relay(Program& program) {
                   "--check=settings connects nowhere")
         ->check(CLI::IsMember({"all", "settings"}));
     command.add_option("--listen", options->daemon.listen,
-                       "HOST:PORT for /metrics, /livez, /readyz and /drained (default: none)");
+                       "HOST:PORT for the dashboard, the API, /metrics, /livez, /readyz and /drained "
+                       "(default: none)");
+    command.add_option("--token-file", options->daemon.token_file,
+                       "file with tokens for the API: one alone, or lines of NAME operator|viewer TOKEN");
     command.add_option("--log", options->daemon.log_format, "text or json")
         ->check(CLI::IsMember({"text", "json"}));
 }

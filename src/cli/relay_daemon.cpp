@@ -8,6 +8,10 @@
 #include <cstdlib>
 #include <thread>
 
+#include "base/life_sign.hpp"
+#include "cli/render_pipeline.hpp"
+#include "event/time_text.hpp"
+
 namespace baton::cli {
 
 using namespace std::chrono_literals;
@@ -19,6 +23,9 @@ namespace {
 
 // How much longer than its pipelines drain a relay that stops may take before it ends by itself.
 constexpr auto stop_reserve = 20s;
+// States of what does not run at all.
+constexpr const char* not_reloaded = "not reloaded";
+constexpr const char* left_out = "left out";
 
 std::atomic<bool> reload_requested{false};
 
@@ -32,6 +39,10 @@ void follow_hangups() {
     sigemptyset(&action.sa_mask);
     ::sigaction(SIGHUP, &action, nullptr);
     ::signal(SIGPIPE, SIG_IGN);
+}
+
+double now_in_seconds() {
+    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 // A sentence for the log about a pipeline's new state.
@@ -103,32 +114,28 @@ std::chrono::milliseconds read_drain(const relay::Config& config) {
     return drain;
 }
 
-std::string read_listen(const relay::Config& config, const std::string& given) {
-    const std::string listen = given.empty() ? config.server.text("listen", "") : given;
-    config.server.refuse_unknown();
-    if (!listen.empty()) server::parse_address(listen);
-    return listen;
-}
-
 RelayDaemon::RelayDaemon(DaemonOptions options)
     : options_(std::move(options)),
       config_(options_.file.empty() ? relay::Config{} : relay::read_config(options_.file)),
       log_(make_log(config_, options_.log_format)),
-      identity_{options_.db, assembly::make_owner_name()},
+      identity_{options_.db, show_life()},
+      traces_(read_traces(config_, identity_.owner), log_),
       supervisor_(
           std::make_unique<relay::Supervisor>([this](const Settings& settings) { return make(settings); },
                                               [this](const std::string& pipeline, const std::string& what) {
                                                   log_.info(what, {{"pipeline", pipeline}});
                                               })) {
     read_drain(config_);
-    options_.listen = read_listen(config_, options_.listen);
+    server_ = read_server(config_, options_.listen, options_.token_file);
     for (const auto& settings : config_.pipelines) make(settings);
+    reloads_.last_good = now_in_seconds();
 }
 
 relay::PipelineParts RelayDaemon::make(const Settings& settings) {
     auto parts = assembly::make_parts(settings, identity_);
     if (!settings.has("limits.drain")) parts.drain_limit = config_.relay.duration("drain", 10s);
     longest_drain_ = std::max(longest_drain_, parts.drain_limit);
+    parts.traces = traces_.traces;
     parts.on_state = [this](const PipelineStatus& status) {
         log_.write(level_of(status.state), sentence(status.state),
                    {{"pipeline", status.name}, {"reason", status.detail}});
@@ -173,16 +180,21 @@ void RelayDaemon::reload() {
     try {
         if (!options_.file.empty()) config_ = relay::read_config(options_.file);
         read_drain(config_);
+        const auto server = read_server(config_, options_.listen, options_.token_file);
         apply(false);
+        if (api_) api_->replace_tokens(server.tokens);
         log_.info("configuration reloaded", {{"file", options_.file.string()}});
         const std::lock_guard lock(trouble_mutex_);
         reload_trouble_.clear();
+        ++reloads_.good;
+        reloads_.last_good = now_in_seconds();
     } catch (const Error& error) {
         config_ = std::move(before);
         log_.error("configuration not reloaded, the old one stays",
                    {{"reason", error.what()}, {"hint", error.hint()}});
         const std::lock_guard lock(trouble_mutex_);
         reload_trouble_ = error.what();
+        ++reloads_.bad;
     }
 }
 
@@ -212,50 +224,78 @@ void RelayDaemon::apply(bool first) {
         left_out_ = std::move(left_out);
     }
     supervisor_->apply(wanted);
+    {
+        const std::lock_guard lock(trouble_mutex_);
+        wanted_ = wanted;
+    }
     if (first && wanted.empty())
         log_.warn("there is no pipeline yet",
                   {{"hint", "add one to the file, or with baton.set_pipeline()"}});
 }
 
 std::string RelayDaemon::metrics() {
-    server::MetricsInput input{supervisor_->status(), failures_.all(), {}, true, false};
+    server::MetricsInput input{supervisor_->status(), failures_.all(), database_->view(), {}, {}, false};
+    if (traces_.exporter) input.spans = {traces_.exporter->exported(), traces_.exporter->dropped()};
     {
         const std::lock_guard lock(trouble_mutex_);
+        input.reloads = reloads_;
         input.configuration_good = reload_trouble_.empty() && left_out_.empty();
-    }
-    try {
-        input.groups = database_->groups(1s);
-    } catch (const Error&) {
-        input.database_up = false;
     }
     return server::render_metrics(input);
 }
 
-server::Answer RelayDaemon::ready() {
-    std::string reasons = database_->trouble();
-    if (!reasons.empty()) reasons = "database: " + reasons;
+// Why the relay is not ready; empty when it is.
+std::vector<std::string> RelayDaemon::troubles() {
+    std::vector<std::string> reasons;
+    if (const std::string why = database_->trouble(); !why.empty()) reasons.push_back("database: " + why);
+    for (const auto& one : own_troubles())
+        reasons.push_back(one.state == not_reloaded ? "configuration not reloaded: " + one.words
+                          : one.state == left_out   ? one.pipeline + " is left out: " + one.words
+                                                    : one.pipeline + ": " + one.words);
+    return reasons;
+}
+
+// What hinders the relay besides its own database.
+std::vector<Trouble> RelayDaemon::own_troubles() {
+    std::vector<Trouble> all;
     {
         const std::lock_guard lock(trouble_mutex_);
-        const auto add = [&reasons](const std::string& words) {
-            reasons += (reasons.empty() ? "" : "\n") + words;
-        };
-        if (!reload_trouble_.empty()) add("configuration not reloaded: " + reload_trouble_);
-        for (const auto& [name, why] : left_out_) add(name + " is left out: " + why);
+        if (!reload_trouble_.empty()) all.push_back({"", "", not_reloaded, reload_trouble_});
+        for (const auto& [name, why] : left_out_) all.push_back({name, "", left_out, why});
     }
     for (const auto& status : supervisor_->status()) {
         const bool good = status.state == PipelineState::running || status.state == PipelineState::standby;
         if (good && status.trouble.empty()) continue;
         const std::string& why = good ? status.trouble : status.detail;
-        reasons += (reasons.empty() ? "" : "\n") + status.name + ": " +
-                   (why.empty() ? relay::name_of(status.state) : why);
+        const std::string state = relay::name_of(status.state);
+        all.push_back({status.name, status.group, state, why.empty() ? state : why});
     }
+    return all;
+}
+
+server::Answer RelayDaemon::ready() {
+    std::string reasons;
+    for (const auto& reason : troubles()) reasons += (reasons.empty() ? "" : "\n") + reason;
     return {reasons.empty(), reasons.empty() ? "ok" : reasons};
 }
 
+server::RelayNow RelayDaemon::now() {
+    return {identity_.owner, supervisor_->status(), troubles(), started_at_};
+}
+
+std::string RelayDaemon::render(postgres::Connection& db, const std::string& pipeline, int events) {
+    std::vector<Settings> known;
+    {
+        const std::lock_guard lock(trouble_mutex_);
+        known = wanted_;
+    }
+    return render_pipeline(db, known, pipeline, events);
+}
+
 server::Answer RelayDaemon::drained() {
-    std::vector<server::GroupHealth> known;
+    std::vector<server::GroupLag> known;
     try {
-        known = database_->groups(0s);
+        known = database_->groups();
     } catch (const Error& error) {
         return {false, error.what()};
     }
@@ -264,7 +304,7 @@ server::Answer RelayDaemon::drained() {
         const auto found = std::find_if(known.begin(), known.end(),
                                         [&](const auto& group) { return group.group == status.group; });
         // A broker and another server are not asked how much they still have.
-        const auto lag = found == known.end() ? 0 : static_cast<std::size_t>(found->lag_events);
+        const auto lag = found == known.end() ? 0 : static_cast<std::size_t>(found->events);
         std::string why;
         if (status.state != PipelineState::running && status.state != PipelineState::standby)
             why = relay::name_of(status.state);
@@ -278,10 +318,22 @@ server::Answer RelayDaemon::drained() {
 }
 
 void RelayDaemon::listen() {
-    if (options_.listen.empty()) return;
+    if (server_.listen.empty()) return;
+    if (server_.api)
+        api_ = std::make_unique<server::Api>(
+            server::ApiSettings{.db = options_.db,
+                                .loopback = server_.loopback,
+                                .tokens = server_.tokens,
+                                .token_file = server_.token_file,
+                                .connections = server_.connections,
+                                .relay = [this] { return now(); },
+                                .render = [this](auto& db, const auto& pipeline,
+                                                 int events) { return render(db, pipeline, events); }});
     endpoints_ = std::make_unique<server::StatusServer>(
-        options_.listen, server::StatusSources{[this] { return metrics(); }, [this] { return ready(); },
-                                               [this] { return drained(); }});
+        server_.listen,
+        server::StatusSources{[this] { return metrics(); }, [this] { return ready(); },
+                              [this] { return drained(); }},
+        api_.get());
     log_.info("endpoints are open", {{"port", std::to_string(endpoints_->port())}});
 }
 
@@ -301,10 +353,22 @@ void RelayDaemon::stop_pipelines() {
     supervisor_->stop();
 }
 
+// Send the spans that are left, for as long as the settings allow.
+void RelayDaemon::flush_traces() const {
+    if (!traces_.exporter) return;
+    const auto before = traces_.exporter->dropped();
+    traces_.exporter->close();
+    if (const auto lost = traces_.exporter->dropped() - before; lost > 0)
+        log_.warn("spans were not exported", {{"spans", std::to_string(lost)}});
+}
+
 void RelayDaemon::run(const StopSignal& stop) {
     follow_hangups();
+    started_at_ = std::string_view(
+        TimeText(std::chrono::time_point_cast<Timestamp::duration>(std::chrono::system_clock::now())));
     log_.info("relay starts", {{"owner", identity_.owner}, {"file", options_.file.string()}});
-    database_ = std::make_unique<DatabaseWatch>(options_.db, identity_.owner, log_);
+    database_ = std::make_unique<DatabaseWatch>(options_.db, identity_.owner, log_,
+                                                [this] { return own_troubles(); });
     listen();
     file_changed();
     supervisor_->apply(config_.pipelines);
@@ -321,7 +385,9 @@ void RelayDaemon::run(const StopSignal& stop) {
     log_.info("relay stops, draining");
     database_->request_stop();
     stop_pipelines();
+    flush_traces();
     endpoints_.reset();
+    api_.reset();
     database_.reset();
     log_.info("relay has stopped");
 }

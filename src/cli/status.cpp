@@ -1,60 +1,128 @@
+// The whole on one screen: what there is, what is red, and what to do about it.
+
 #include <iostream>
 #include <memory>
 
-#include "baton/error.hpp"
-#include "baton/version.hpp"
-#include "cli/commands.hpp"
-#include "cli/installer.hpp"
-#include "cli/target.hpp"
+#include "cli/listings.hpp"
+#include "cli/operate.hpp"
 
 namespace baton::cli {
 
 namespace {
 
-using postgres::Connection;
+struct Section {
+    const char* name;  // in the JSON
+    const char* operation;
+    const std::vector<Column>* columns;
+};
 
-// How many rows a catalog table has; says so when the table is not there or not readable.
-std::string count_rows(Connection& db, const std::string& table) {
-    const auto readable = db.query(
-        "select coalesce(has_table_privilege(to_regclass($1), 'select'), false), to_regclass($1) is not null",
-        {table});
-    if (!readable.boolean(0, 1)) return "0";
-    if (!readable.boolean(0, 0)) return "not visible to this user";
-    return db.value("select count(*) from " + table);
+const Section sections[] = {{"outboxes", "list_outboxes", &outbox_columns},
+                            {"groups", "list_groups", &group_columns},
+                            {"pipelines", "list_pipelines", &pipeline_columns},
+                            {"inboxes", "list_inboxes", &inbox_columns},
+                            {"stream_tables", "list_stream_tables", &stream_columns}};
+
+void print_server(const Screen& screen, const Json& server, const Target& target) {
+    const std::string form = server["form"] == "sql"       ? "plain SQL"
+                             : server["preloaded"] == true ? "extension, preloaded"
+                                                           : "extension, not preloaded";
+    // 15.20, without the words of whoever built it
+    const std::string version = show(server["postgresql"]);
+    std::cout << toned(screen, Tone::strong, "baton " + show(server["installed"])) << " (" << form
+              << ") in PostgreSQL " << version.substr(0, version.find(' '))
+              << (server["standby"] == true ? ", a standby" : "") << "\n"
+              << toned(screen, Tone::faint,
+                       "database \"" + show(server["database"]) + "\" as \"" + show(server["user"]) + "\", " +
+                           describe(target))
+              << "\n";
 }
 
-std::string describe_form(Connection& db, const Installed& installed) {
-    if (installed.form == Mode::sql) return "plain SQL";
-    const auto preloaded = db.query(
-        "select setting ~ '(^|,)\\s*\"?baton\"?\\s*(,|$)' from pg_settings where name = "
-        "'shared_preload_libraries'");
-    if (preloaded.empty() || preloaded.is_null(0, 0)) return "extension";
-    return preloaded.boolean(0, 0) ? "extension, preloaded" : "extension, not preloaded";
+// Commands of findings are typed as they stand: say where, when the server was named on this command line
+// only.
+void print_where(const Screen& screen, const Json& findings, const Target& target) {
+    bool ours = false, sql = false;
+    for (const auto& finding : findings) {
+        const bool command = show(finding["fix"]).starts_with("baton ");
+        (command ? ours : sql) = true;
+    }
+    if (sql)
+        std::cout << toned(screen, Tone::faint,
+                           "\nwhat ends with a semicolon is SQL, for psql in this database\n");
+    if (ours && (!target.db.empty() || !target.data_dir.empty()))
+        std::cout << toned(screen, Tone::faint,
+                           std::string(sql ? "" : "\n") + "baton's commands need the same " +
+                               (target.db.empty() ? "--data-dir" : "--db, or it in BATON_DB") + "\n");
 }
 
-int status(const Target& target) {
-    auto db = connect(target);
-    const auto who = db.query("select current_setting('server_version'), current_database(), current_user");
-    const auto installed = find_installed(db);
-    if (!installed)
-        throw Error("baton is not installed in database \"" + who.text(0, 1) + "\"",
-                    "install it with baton init");
-    std::cout << "server     PostgreSQL " << who.text(0, 0) << ", database \"" << who.text(0, 1) << "\" as \""
-              << who.text(0, 2) << "\" (" << describe(target) << ")\n"
-              << "installed  " << installed->version << ", " << describe_form(db, *installed) << "\n"
-              << "program    " << baton::version() << "\n"
-              << "outboxes   " << count_rows(db, "baton.outboxes") << "\n"
-              << "inboxes    " << count_rows(db, "baton.inboxes") << "\n";
+int status(const Asked& asked) {
+    Operator with(asked.target);
+    Json all = with.look("overview");
+    for (const auto& section : sections) all[section.name] = with.look(section.operation)["items"];
+    if (asked.json) {
+        std::cout << all.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
+        return done;
+    }
+    const auto screen = Screen::of_stdout();
+    print_server(screen, all["server"], asked.target);
+    bool something = false;
+    for (const auto& section : sections) {
+        if (all[section.name].empty()) continue;
+        something = true;
+        std::cout << "\n";
+        print_table(std::cout, screen, all[section.name], *section.columns);
+    }
+    std::cout << "\n";
+    if (!all["findings"].empty()) {
+        print_findings(std::cout, screen, all["findings"]);
+        print_where(screen, all["findings"], asked.target);
+    } else if (something) {
+        std::cout << toned(screen, Tone::good, "all good") << "\n";
+    } else {
+        std::cout << "nothing is here yet: select baton.create_outbox('orders');\n";
+    }
     return done;
+}
+
+int doctor(const Asked& asked) {
+    Operator with(asked.target);
+    const std::string answer = with.ask("doctor");
+    const Json report = Json::parse(answer);
+    bool errors = false;
+    for (const auto& finding : report["findings"]) errors = errors || finding["severity"] == "error";
+    if (asked.json) {
+        std::cout << answer << "\n";
+        return errors ? failed : done;
+    }
+    const auto screen = Screen::of_stdout();
+    print_server(screen, report["server"], asked.target);
+    const Json& runs_jobs = report["server"]["jobs_run_by"];
+    std::cout << toned(screen, Tone::faint,
+                       "jobs are run by " + (runs_jobs.is_null() ? "nobody" : show(runs_jobs)))
+              << "\n\n";
+    std::vector<std::string> well;
+    for (const auto& check : report["checks"])
+        if (check["findings"].empty()) well.push_back(show(check["check"]));
+    print_in_columns(std::cout, screen, Tone::good, "ok", well);
+    if (!report["findings"].empty()) std::cout << "\n";
+    print_findings(std::cout, screen, report["findings"]);
+    print_where(screen, report["findings"], asked.target);
+    return errors ? failed : done;
 }
 
 }  // namespace
 
 void add_status(Program& program) {
-    auto target = std::make_shared<Target>();
-    auto& command = program.add("status", "say which server this is and what is installed there",
-                                [target] { return status(*target); });
-    add_target(command, *target);
+    auto asked = std::make_shared<Asked>();
+    add_asked(program.add("status", "everything on one screen, and what needs somebody",
+                          [asked] { return status(*asked); }),
+              *asked);
+}
+
+void add_doctor(Program& program) {
+    auto asked = std::make_shared<Asked>();
+    add_asked(program.add("doctor", "look for everything that may be wrong; each finding has its fix",
+                          [asked] { return doctor(*asked); }),
+              *asked);
 }
 
 }  // namespace baton::cli

@@ -204,6 +204,7 @@ Engine::Segment Engine::run_segment(std::span<const Delivery> items, const std::
     // A position that others move all the time can only be settled at this level.
     postgres::Transaction database_transaction(*db_, "begin isolation level read committed");
     Transaction transaction(*db_, stop);
+    const auto spans = trace_transaction();
     Segment segment;
     begun_ = Begun::none;
     if (handler_.one())
@@ -215,6 +216,7 @@ Engine::Segment Engine::run_segment(std::span<const Delivery> items, const std::
     if (segment.failure)
         segment.parked = queue_->fail(*db_, batch_.token, items[segment.done], *segment.failure);
     database_transaction.commit();
+    if (spans) spans->committed();
     begun_ = Begun::none;
     if (segment.failure) {
         const auto kind = segment.parked.dead ? Incident::Kind::rejected : Incident::Kind::failed;
@@ -229,7 +231,7 @@ void Engine::call_each(Segment& segment, std::span<const Delivery> items, Transa
         if (segment.done > 0 && stop.stop_requested()) return;
         move_savepoint(segment.done == 0 ? set : release_and_set);
         begin(item);
-        segment.failure = call([&] { handler_.one()(transaction, item); });
+        segment.failure = call({&item, 1}, [&] { handler_.one()(transaction, item); });
         if (segment.failure) return move_savepoint(roll_back);
         ++segment.done;
     }
@@ -240,7 +242,7 @@ void Engine::call_batch(Segment& segment, std::span<const Delivery> items, Trans
     move_savepoint(set);
     begin(items.front());
     if (items.size() > 1) begun_ = Begun::many;
-    segment.failure = call([&] { handler_.batch()(transaction, items); });
+    segment.failure = call(items, [&] { handler_.batch()(transaction, items); });
     if (segment.failure && items.size() > 1) throw BatchFailed{};
     if (segment.failure) return move_savepoint(roll_back);
     segment.done = items.size();
@@ -262,8 +264,23 @@ void Engine::move_savepoint(const char* how) {
     }
 }
 
+std::unique_ptr<HandlerSpans> Engine::trace_transaction() {
+    auto tracer = current_tracer();
+    auto made = tracer ? std::make_unique<HandlerSpans>(std::move(tracer), queue_->names()) : nullptr;
+    spans_ = made.get();
+    return made;
+}
+
+std::optional<Failure> Engine::call(std::span<const Delivery> items, const std::function<void()>& handler) {
+    if (spans_ == nullptr) return run_handler(handler);
+    const TraceScope scope(spans_->begin(items));
+    auto failure = run_handler(handler);
+    spans_->end(failure);
+    return failure;
+}
+
 // Run the handler; what it throws is its failure, except that a collision is the transaction's.
-std::optional<Failure> Engine::call(const std::function<void()>& handler) {
+std::optional<Failure> Engine::run_handler(const std::function<void()>& handler) {
     std::optional<Failure> failure;
     try {
         handler();

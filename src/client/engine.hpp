@@ -13,6 +13,7 @@
 #include "client/lease_keeper.hpp"
 #include "client/queue.hpp"
 #include "client/sleep.hpp"
+#include "client/spans.hpp"
 
 namespace baton::client {
 
@@ -42,7 +43,9 @@ class Engine {
                    const std::stop_token& stop);
     void call_batch(Segment& segment, std::span<const Delivery> items, Transaction& transaction);
     void move_savepoint(const char* how);
-    std::optional<Failure> call(const std::function<void()>& handler);
+    std::unique_ptr<HandlerSpans> trace_transaction();
+    std::optional<Failure> call(std::span<const Delivery> items, const std::function<void()>& handler);
+    std::optional<Failure> run_handler(const std::function<void()>& handler);
     void check_transaction(std::optional<Failure>& failure);
     void charge(const Delivery& delivery, const Failure& failure);
     void note(const Segment& segment);
@@ -64,6 +67,7 @@ class Engine {
     std::unique_ptr<postgres::Connection> db_;
     Batch batch_;  // what is leased and not settled; what a broken connection left is given back by the next
                    // one
+    HandlerSpans* spans_ = nullptr;  // of the transaction at hand, where the process has a tracer
     int reruns_ = 0;
     enum class Begun { none, one, many };
     Begun begun_ = Begun::none;  // what the handler does, or did last in this transaction

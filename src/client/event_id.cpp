@@ -1,11 +1,13 @@
 #include <sys/random.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
 #include "base/text.hpp"
 #include "baton/error.hpp"
 #include "baton/event.hpp"
+#include "baton/trace.hpp"
 
 namespace baton {
 
@@ -37,7 +39,16 @@ EventId EventId::make() {
 NewEvent caused_by(const Delivery& cause, NewEvent next) {
     next.causation_id = cause.id.str();
     next.correlation_id = cause.correlation_id ? cause.correlation_id : cause.id.str();
-    if (!next.trace_id) next.trace_id = cause.trace_id;
+    const bool traced = next.trace_id || std::ranges::any_of(next.headers, [](const auto& header) {
+                            return same_name(header.first, "traceparent");
+                        });
+    if (traced) return next;
+    next.trace_id = cause.trace_id;
+    const std::string parent = traceparent_of(cause);
+    if (parent.empty()) return next;
+    next.headers["traceparent"] = parent;
+    for (const auto& [name, value] : cause.headers)
+        if (same_name(name, "tracestate")) next.headers["tracestate"] = value;
     return next;
 }
 

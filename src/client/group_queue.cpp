@@ -17,7 +17,7 @@ constexpr const char* poll_sql =
     "select id, event_id, event_type, case when $5 then payload #>> '{}' else payload::text end, "
     "payload_bytes, schema_version, attempt, headers, aggregate_id, trace_id, "
     "(extract(epoch from occurred_at) * 1000000)::bigint, aggregate_type, partition_key, topic, tenant_id, "
-    "correlation_id, causation_id, lease_token from baton.poll_outbox($1, $2, $3, $4)";
+    "correlation_id, causation_id, idempotency_key, lease_token from baton.poll_outbox($1, $2, $3, $4)";
 
 enum Place {
     id,
@@ -37,6 +37,7 @@ enum Place {
     tenant_id,
     correlation_id,
     causation_id,
+    idempotency_key,
     lease_token
 };
 
@@ -68,6 +69,7 @@ Delivery read_event(const Result& rows, int row) {
     event.tenant_id = rows.optional_text(row, tenant_id);
     event.correlation_id = rows.optional_text(row, correlation_id);
     event.causation_id = rows.optional_text(row, causation_id);
+    event.idempotency_key = rows.optional_text(row, idempotency_key);
     return event;
 }
 
@@ -132,6 +134,8 @@ class GroupQueue final : public Queue {
     }
 
     bool one_lease_for_all() const override { return true; }
+
+    QueueNames names() const override { return {outbox_, options_.name}; }
 
     std::unique_ptr<postgres::Doorbell> doorbell() const override {
         return postgres::make_doorbell(options_.conninfo, outbox_, options_.worker + " " + options_.name,

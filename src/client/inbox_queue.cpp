@@ -36,6 +36,11 @@ int read_version(const Result& rows, int row) {
     return error == std::errc{} && end == text.data() + text.size() ? version : 1;
 }
 
+std::optional<std::string> header(const Delivery& message, const char* name) {
+    const auto found = message.headers.find(name);
+    return found == message.headers.end() ? std::nullopt : std::optional(found->second);
+}
+
 Delivery read_message(const Result& rows, int row) {
     Delivery message;
     message.id = EventId(rows.text(row, event_id));
@@ -49,8 +54,9 @@ Delivery read_message(const Result& rows, int row) {
     if (!rows.is_null(row, sequence_num)) message.sequence = rows.number(row, sequence_num);
     message.attempt = rows.number<int>(row, attempt);
     message.schema_version = read_version(rows, row);
-    if (const auto found = message.headers.find("correlation-id"); found != message.headers.end())
-        message.correlation_id = found->second;
+    message.correlation_id = header(message, "correlation-id");
+    message.causation_id = header(message, "causation-id");
+    message.idempotency_key = header(message, "idempotency-key");
     return message;
 }
 
@@ -108,6 +114,8 @@ class InboxQueue final : public Queue {
     }
 
     bool one_lease_for_all() const override { return false; }
+
+    QueueNames names() const override { return {options_.name, {}}; }
 
   private:
     QueueOptions options_;

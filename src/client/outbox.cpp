@@ -7,6 +7,7 @@
 
 #include "base/text.hpp"
 #include "client/borrowed.hpp"
+#include "client/spans.hpp"
 #include "client/table_name.hpp"
 #include "event/json.hpp"
 
@@ -108,11 +109,7 @@ std::int64_t first_of_key(client::Borrowed& db, const std::string& table, const 
     return found.is_null(0, 0) ? 0 : found.number(0, 0);
 }
 
-}  // namespace
-
-Outbox::Outbox(std::string_view name) : table_(client::quote_table_name(name)) {}
-
-Statement Outbox::statement(std::span<const NewEvent> events, int first_parameter) const {
+Statement write_statement(const std::string& table, std::span<const NewEvent> events, int first_parameter) {
     if (events.empty()) throw UsageError("a statement needs an event to publish");
     Statement made;
     std::vector<const Column*> used;
@@ -120,7 +117,7 @@ Statement Outbox::statement(std::span<const NewEvent> events, int first_paramete
         if (std::any_of(events.begin(), events.end(),
                         [&](const auto& e) { return column.value(e).has_value(); }))
             used.push_back(&column);
-    made.sql = "insert into " + table_ + " (event_id";
+    made.sql = "insert into " + table + " (event_id";
     for (const auto* column : used) made.sql.append(", ").append(column->name);
     made.sql += ") values ";
     const auto add_parameter = [&](Value value) {
@@ -150,6 +147,46 @@ Statement Outbox::statement(std::span<const NewEvent> events, int first_paramete
     return made;
 }
 
+// Publish events that fit into one statement.
+std::vector<Published> publish_some(client::Borrowed& db, const std::string& table,
+                                    std::span<const NewEvent> events) {
+    const auto statement = write_statement(table, events, 1);
+    const auto ids = db.query(statement.sql, statement.parameters);
+    std::vector<Published> published;
+    if (ids.rows() != static_cast<int>(events.size()))  // it stands alone
+        return {{first_of_key(db, table, events.front()), statement.event_ids.front(), true}};
+    for (int row = 0; row < ids.rows(); ++row)
+        published.push_back({ids.number(row, 0), statement.event_ids[static_cast<std::size_t>(row)], false});
+    return published;
+}
+
+// The same, and tell of it where somebody listens.
+std::vector<Published> publish_traced(client::Borrowed& db, const std::string& table,
+                                      std::span<const NewEvent> events) {
+    const auto spans = client::PublishSpans::begin(table, events);
+    if (!spans) return publish_some(db, table, events);
+    try {
+        auto published = publish_some(db, table, spans->events());
+        spans->end({}, published.front().duplicate);
+        return published;
+    } catch (const Error& error) {
+        spans->end(error.what());
+        throw;
+    }
+}
+
+}  // namespace
+
+Outbox::Outbox(std::string_view name) : table_(client::quote_table_name(name)) {}
+
+Statement Outbox::statement(std::span<const NewEvent> events, int first_parameter) const {
+    const auto spans = client::PublishSpans::begin(table_, events);
+    if (!spans) return write_statement(table_, events, first_parameter);
+    Statement made = write_statement(table_, spans->events(), first_parameter);
+    spans->end();
+    return made;
+}
+
 Published Outbox::publish(PGconn* db, const NewEvent& event) const {
     return publish(db, std::span(&event, 1)).front();
 }
@@ -161,16 +198,7 @@ std::vector<Published> Outbox::publish(PGconn* db, std::span<const NewEvent> eve
     published.reserve(events.size());
     while (!events.empty()) {
         const auto some = events.first(fitting(events));
-        const auto statement = this->statement(some);
-        const auto ids = connection.query(statement.sql, statement.parameters);
-        if (ids.rows() == static_cast<int>(some.size())) {
-            for (int row = 0; row < ids.rows(); ++row)
-                published.push_back(
-                    {ids.number(row, 0), statement.event_ids[static_cast<std::size_t>(row)], false});
-        } else {  // it stands alone
-            published.push_back(
-                {first_of_key(connection, table_, some.front()), statement.event_ids.front(), true});
-        }
+        for (auto& one : publish_traced(connection, table_, some)) published.push_back(std::move(one));
         events = events.subspan(some.size());
     }
     return published;

@@ -35,6 +35,12 @@ struct Parked {
     std::vector<std::int64_t> held_back;  // their positions
 };
 
+// How a queue is called in traces.
+struct QueueNames {
+    std::string destination;  // the outbox or inbox
+    std::string group;        // empty for an inbox
+};
+
 class Queue {
   public:
     using Connection = postgres::Connection;
@@ -56,6 +62,8 @@ class Queue {
     virtual void extend(Connection& db, const std::string& token, std::span<const EventId> ids) const = 0;
     // True when a lease is whole or lost: who loses one delivery of it loses all.
     virtual bool one_lease_for_all() const = 0;
+    // Known once open() was called.
+    virtual QueueNames names() const = 0;
     // Wakes an idle worker. Null when a worker can only look again and again.
     virtual std::unique_ptr<postgres::Doorbell> doorbell() const { return nullptr; }
 };

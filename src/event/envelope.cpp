@@ -30,8 +30,10 @@ std::string_view content_type_of(const Event& event) {
     return {};
 }
 
-// Return the event's trace context: the one in its headers, else one made of its trace id, else nothing.
+// Return the event's trace context: its own, else the one in its headers, else one made of its trace id, else
+// nothing.
 std::string traceparent_of(const Event& event, const Headers& headers) {
+    if (event.traceparent) return std::string(*event.traceparent);
     if (const Header* given = find_header(headers, "traceparent")) return given->value;
     return event.trace_id ? make_traceparent(*event.trace_id, event.event_id) : std::string();
 }
@@ -48,6 +50,7 @@ void for_each_field(const Event& event, const Take& take) {
     offer("schema_version", event.schema_version);
     offer("correlation_id", event.correlation_id);
     offer("causation_id", event.causation_id);
+    offer("idempotency_key", event.idempotency_key);
 }
 
 // Write the members of a JSON object one by one.
@@ -107,10 +110,10 @@ std::string percent_encoded(std::string_view value) {
 
 // A name that an extension attribute may have: letters and digits in lower case, and none of the core's own.
 bool is_extension_name(std::string_view name) {
-    constexpr std::array<std::string_view, 16> taken{
+    constexpr std::array<std::string_view, 17> taken{
         "id",           "source",        "specversion", "type",        "datacontenttype", "dataschema",
         "subject",      "time",          "data",        "traceparent", "aggregatetype",   "schemaversion",
-        "partitionkey", "correlationid", "causationid", "tenantid"};
+        "partitionkey", "correlationid", "causationid", "tenantid",    "idempotencykey"};
     if (name.empty() || name.size() > 20 || std::find(taken.begin(), taken.end(), name) != taken.end())
         return false;
     return std::all_of(name.begin(), name.end(),
@@ -151,6 +154,7 @@ void for_each_attribute(const Event& event, const std::string& source, const std
     offer("schemaversion", event.schema_version.value_or(""));
     offer("correlationid", event.correlation_id.value_or(""));
     offer("causationid", event.causation_id.value_or(""));
+    offer("idempotencykey", event.idempotency_key.value_or(""));
 }
 
 // Add a header unless one of the first `given`, which are the event's own, has that name.
@@ -201,6 +205,9 @@ void Envelope::render(const Event& event, Message& message, std::string& storage
     message.enveloped = false;
     if (event.headers) header_reader_.append(message.headers, *event.headers);
     rename_impostors(message.headers, options_);
+    if (event.traceparent)
+        for (auto& header : message.headers)
+            if (is_named(header, "traceparent")) header.value = *event.traceparent;
     // What could not be read can only be passed on as it is.
     switch (event.malformed ? EnvelopeKind::raw : options_.kind) {
         case EnvelopeKind::raw:

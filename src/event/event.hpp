@@ -41,12 +41,15 @@ struct Event {
     Field trace_id;
     Field correlation_id;
     Field causation_id;
+    Field idempotency_key;
     Timestamp occurred_at{};
     int attempt = 1;  // 1 for the first delivery
     // How many bytes payload and headers have, where the source left them out because they are too large.
     std::size_t too_large = 0;
     // The event came from a broker. No table keeps the event when it cannot be delivered, so the sink has to.
     bool from_broker = false;
+    // The trace context with which the event goes on. Nothing: as its headers and its trace id say.
+    Field traceparent;
     Field malformed;  // why the message could not be read; the payload then holds the bytes as they came
 
     // Events with the same key keep their order. The key is the partition key, else the aggregate's id, else

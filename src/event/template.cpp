@@ -14,7 +14,7 @@ struct Named {
     Field (*get)(const Event&);
 };
 
-constexpr std::array<Named, 12> fields{{
+constexpr std::array<Named, 13> fields{{
     {"event_id", [](const Event& event) -> Field { return event.event_id; }},
     {"source_id", [](const Event& event) -> Field { return event.source_id; }},
     {"tenant_id", [](const Event& event) { return event.tenant_id; }},
@@ -27,6 +27,7 @@ constexpr std::array<Named, 12> fields{{
     {"key", [](const Event& event) -> Field { return event.key(); }},
     {"correlation_id", [](const Event& event) { return event.correlation_id; }},
     {"trace_id", [](const Event& event) { return event.trace_id; }},
+    {"idempotency_key", [](const Event& event) { return event.idempotency_key; }},
 }};
 
 }  // namespace

@@ -152,6 +152,7 @@ class Decoder::Reading {
         set_text(event_.schema_version, text_member("schema_version"), "schema version");
         set_text(event_.correlation_id, text_member("correlation_id"), "correlation id");
         set_text(event_.causation_id, text_member("causation_id"), "causation id");
+        set_text(event_.idempotency_key, text_member("idempotency_key"), "idempotency key");
         set_text(event_.trace_id, text_member("trace_id"), "trace id");
         if (const auto key = text_member("key"); key && !key->empty())
             set_text(event_.partition_key, key, "key");
@@ -197,8 +198,10 @@ class Decoder::Reading {
         set_text(event_.schema_version, find("schemaversion"), "schema version");
         set_text(event_.correlation_id, find("correlationid"), "correlation id");
         set_text(event_.causation_id, find("causationid"), "causation id");
+        set_text(event_.idempotency_key, find("idempotencykey"), "idempotency key");
         if (const auto time = read_rfc3339(find("time").value_or(""))) event_.occurred_at = *time;
         traceparent_ = find("traceparent");
+        tracestate_ = find("tracestate");
     }
 
     // A body that is the payload itself.
@@ -233,6 +236,9 @@ class Decoder::Reading {
         set_text(event_.schema_version, header("schema-version"), "schema version");
         set_text(event_.correlation_id, header("correlation-id"), "correlation id");
         set_text(event_.causation_id, header("causation-id"), "causation id");
+        // over HTTP the name without event- is the message's id
+        for (const char* name : {"event-idempotency-key", "idempotency-key"})
+            set_text(event_.idempotency_key, header(name), "idempotency key");
         if (const auto time = read_rfc3339(header("occurred-at").value_or(""))) event_.occurred_at = *time;
         if (!traceparent_) traceparent_ = header("traceparent");
         if (const auto id = trace_id_of(traceparent_.value_or("")); !id.empty()) event_.trace_id = id;
@@ -303,6 +309,14 @@ class Decoder::Reading {
                            [name](std::string_view taken) { return same_name(name, taken); });
     }
 
+    // Keep a trace context that came as attributes of CloudEvents: whoever goes on needs the parent's span.
+    void add_trace(std::map<std::string, std::vector<std::string>>& all) const {
+        if (trace_id_of(traceparent_.value_or("")).empty() || header("traceparent")) return;
+        all.try_emplace("traceparent", std::vector{std::string(*traceparent_)});
+        if (tracestate_ && is_text(*tracestate_) && !header("tracestate"))
+            all.try_emplace("tracestate", std::vector{std::string(*tracestate_)});
+    }
+
     // Write the headers as one JSON object. A value that is no text goes under name_base64; of a name that is
     // there several times the values make a list.
     Field write_headers() {
@@ -316,6 +330,7 @@ class Decoder::Reading {
             else
                 all[name + "_base64"].push_back(wire::base64_encode(header.value));
         }
+        add_trace(all);
         if (!envelope_headers_.empty() && !event_.malformed)
             for (const auto& [name, value] : json_members(envelope_headers_)) {
                 const auto text = text_of(value);
@@ -343,6 +358,7 @@ class Decoder::Reading {
     std::vector<std::pair<std::string, std::string_view>> members_;
     Field envelope_id_;
     Field traceparent_;
+    Field tracestate_;
     std::string_view envelope_headers_;
     bool message_id_used_ = false;
 };

@@ -109,9 +109,17 @@ bool LocalServer::crashed() const {
     return !running() && fs::exists(data() / "postmaster.pid");
 }
 
+void LocalServer::refresh_root() const {
+    if (options_.programs.empty()) root().refresh();
+}
+
+fs::path LocalServer::program(const std::string& name) const {
+    return options_.programs.empty() ? root().program(name) : options_.programs / name;
+}
+
 Outcome LocalServer::run_tool(const std::vector<std::string>& argv) const {
     Command command{.argv = argv, .account = account_, .working_directory = options_.folder};
-    command.argv[0] = root().program(argv[0]).string();
+    command.argv[0] = program(argv[0]).string();
     command.environment = {{"LC_ALL", "C.UTF-8"}, {"PGOPTIONS", ""}};
     command.dies_with_us = argv[0] == "initdb";  // or it would write into a folder that is being made anew
     return run(command);
@@ -201,7 +209,7 @@ bool LocalServer::create() {
             const ActingAs acting(account_);
             write_text(options_.folder / "baton.creating", "");
         }
-        root().refresh();
+        refresh_root();
         initialize_cluster();
         write_settings();
         remember_port();
@@ -250,7 +258,7 @@ void LocalServer::start() {
     }
     try {
         forget_dead_postmaster();
-        root().refresh();
+        refresh_root();
         if (options_.with_extension) root().add_extension(share_folder(), module_file());
     } catch (const fs::filesystem_error& error) {
         throw_as_error(error);

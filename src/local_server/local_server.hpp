@@ -30,6 +30,8 @@ class LocalServer {
         bool with_extension = true;  // install the extension's files and preload the module
         bool preload = true;
         std::vector<std::string> settings;  // name=value
+        std::filesystem::path programs =
+            {};  // of another PostgreSQL than the system's; then without extension
     };
     enum class Stop { fast, immediate };
 
@@ -82,6 +84,8 @@ class LocalServer {
     void write_settings() const;
     void forget_dead_postmaster() const;
     std::optional<std::string> try_start() const;
+    void refresh_root() const;
+    std::filesystem::path program(const std::string& name) const;
     ServerRoot root() const { return ServerRoot(options_.folder / "root", account_); }
     std::filesystem::path data() const { return options_.folder / "data"; }
     Outcome run_tool(const std::vector<std::string>& argv) const;

@@ -10,16 +10,16 @@ namespace baton::local_server {
 namespace {
 
 const fs::path system_bin = BATON_PG_BINDIR;
-const fs::path system_share = BATON_PG_SHAREDIR;
+const fs::path system_share_folder = BATON_PG_SHAREDIR;
 const fs::path system_lib = BATON_PG_PKGLIBDIR;
 
 // The part that all three folders have in common: the server finds the others relative to its own binary.
 fs::path common_prefix() {
     fs::path prefix;
     auto bin = system_bin.begin();
-    auto share = system_share.begin();
+    auto share = system_share_folder.begin();
     auto lib = system_lib.begin();
-    while (bin != system_bin.end() && share != system_share.end() && lib != system_lib.end() &&
+    while (bin != system_bin.end() && share != system_share_folder.end() && lib != system_lib.end() &&
            *bin == *share && *bin == *lib) {
         prefix /= *bin;
         ++bin, ++share, ++lib;
@@ -71,8 +71,8 @@ void ServerRoot::refresh() const {
                     "install the package postgresql, or give a server with --db");
     const ActingAs account(account_);
     copy_programs();
-    link_entries(system_share / "extension", below(root_, system_share) / "extension");
-    link_entries(system_share, below(root_, system_share));
+    link_entries(system_share_folder / "extension", below(root_, system_share_folder) / "extension");
+    link_entries(system_share_folder, below(root_, system_share_folder));
     link_entries(system_lib, below(root_, system_lib));
 }
 
@@ -87,7 +87,7 @@ void ServerRoot::add_extension(const fs::path& share, const fs::path& module) co
     for (const auto& file : fs::directory_iterator(share)) {
         const auto name = file.path().filename().string();
         if (name.starts_with("baton--") || name == "baton.control")
-            replace(file.path(), below(root_, system_share) / "extension" / name);
+            replace(file.path(), below(root_, system_share_folder) / "extension" / name);
     }
     replace(module, below(root_, system_lib) / "baton.so");
 }
@@ -102,6 +102,10 @@ fs::path ServerRoot::system_modules() {
 
 fs::path ServerRoot::system_programs() {
     return system_bin;
+}
+
+fs::path ServerRoot::system_share() {
+    return system_share_folder;
 }
 
 }  // namespace baton::local_server

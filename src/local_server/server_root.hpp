@@ -26,9 +26,10 @@ class ServerRoot {
 
     std::filesystem::path program(const std::string& name) const;
 
-    // Where the system keeps modules, and programs.
+    // Where the system keeps modules, programs, and what they share.
     static std::filesystem::path system_modules();
     static std::filesystem::path system_programs();
+    static std::filesystem::path system_share();
 
   private:
     void copy_programs() const;

@@ -30,11 +30,15 @@ class Doorbell {
     virtual bool rung() { return false; }
 };
 
+// A few commits ring nowhere: a reader looks at least this often.
+constexpr std::chrono::milliseconds usual_safety_look{5000};
+
 // Make a doorbell of a kind: bell, notify or poll; "auto" asks the server for the kind. Behind a pooler that
 // gives each transaction another session only polling works.
 std::unique_ptr<Doorbell> make_doorbell(const std::string& conninfo, const std::string& outbox,
                                         const std::string& reader, std::string kind,
-                                        std::shared_ptr<const Patience> patience);
+                                        std::shared_ptr<const Patience> patience,
+                                        std::chrono::milliseconds safety_look = usual_safety_look);
 
 // True when a pooler stands between this connection and the server.
 bool is_pooled(Connection& connection);

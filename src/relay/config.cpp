@@ -76,6 +76,25 @@ void read_pipelines(const toml::node& node, const std::string& file, Config& con
     }
 }
 
+// Take [[server.tokens]] out of [server]. In place: a copy of a table does not know where it stands.
+void take_tokens(toml::table& server, const std::string& file, Config& config) {
+    const toml::node* tokens = server.get("tokens");
+    if (tokens == nullptr) return;
+    const auto* list = tokens->as_array();
+    if (list == nullptr)
+        refuse(*tokens, file, "server.tokens must be a list of tables",
+               "write [[server.tokens]] with two brackets");
+    for (const auto& item : *list) {
+        const auto* table = item.as_table();
+        if (table == nullptr) refuse(item, file, "a token must be a table", "write [[server.tokens]]");
+        Settings settings("server, token");
+        settings.stand_at(place_of(item, file));
+        read_table(*table, "", file, settings);
+        config.tokens.push_back(std::move(settings));
+    }
+    server.erase("tokens");
+}
+
 }  // namespace
 
 Config parse_config(std::string_view text, const std::string& name) {
@@ -87,7 +106,7 @@ Config parse_config(std::string_view text, const std::string& name) {
         throw SettingsError(name + ":" + std::to_string(error.source().begin.line) + ": " +
                             std::string(error.description()));
     }
-    for (const auto& [key, node] : root) {
+    for (auto&& [key, node] : root) {
         const std::string table(key.str());
         if (table == "pipeline") {
             read_pipelines(node, name, config);
@@ -96,11 +115,13 @@ Config parse_config(std::string_view text, const std::string& name) {
         Settings* settings = table == "relay"    ? &config.relay
                              : table == "log"    ? &config.log
                              : table == "server" ? &config.server
+                             : table == "traces" ? &config.traces
                                                  : nullptr;
         if (settings == nullptr || !node.is_table())
             refuse(node, name, table + " is not known here",
-                   "the tables are [relay], [log], [server] and [[pipeline]]");
+                   "the tables are [relay], [log], [server], [traces] and [[pipeline]]");
         settings->stand_at(place_of(node, name));
+        if (table == "server") take_tokens(*node.as_table(), name, config);
         read_table(*node.as_table(), "", name, *settings);
     }
     return config;
@@ -158,6 +179,8 @@ Config read_config(const fs::path& path) {
         take_table(all.relay, one.relay);
         take_table(all.log, one.log);
         take_table(all.server, one.server);
+        std::move(one.tokens.begin(), one.tokens.end(), std::back_inserter(all.tokens));
+        take_table(all.traces, one.traces);
         for (auto& settings : one.pipelines) {
             for (const auto& other : all.pipelines)
                 if (other.name() == settings.name())

@@ -4,6 +4,8 @@
 //   [relay]              drain = "10s"
 //   [log]                format = "text" | "json", level = "info"
 //   [server]             listen = "127.0.0.1:9187"
+//   [[server.tokens]]    name = "ann", role = "operator", token_file = "/etc/baton/ann"
+//   [traces]             endpoint = "http://127.0.0.1:4318", sampler = "parentbased_always_on"
 //   [[pipeline]]
 //   name = "orders"
 //   [pipeline.source]    outbox = "order_events"
@@ -23,6 +25,8 @@ struct Config {
     Settings relay{"relay"};
     Settings log{"log"};
     Settings server{"server"};
+    std::vector<Settings> tokens;  // of the server
+    Settings traces{"traces"};
     std::vector<Settings> pipelines;
 };
 

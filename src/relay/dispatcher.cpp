@@ -188,7 +188,7 @@ std::string Dispatcher::render(Ref ref) {
     if (const std::size_t bytes = event(ref).too_large; bytes > 0) return words_for_too_large(bytes);
     const std::size_t most = sink_takes();
     try {
-        transformer_.render(event(ref), outgoing_, slot.storage);
+        make_messages(ref);
         if (outgoing_.size() - first > max_parts) error = "more than 255 destinations";
     } catch (const Error& refused) {
         error = refused.what();
@@ -210,7 +210,23 @@ std::string Dispatcher::render(Ref ref) {
     slot.parts = static_cast<std::uint16_t>(kept - first);
     in_flight_ += slot.parts;
     if (slot.parts == 0) slot.state = SlotState::done;
+    if (slot.trace) spans_->sent(*slot.trace, {outgoing_.data() + first, slot.parts});
     return {};
+}
+
+// Let the event's messages carry its trace, where there is one to tell of.
+void Dispatcher::make_messages(Ref ref) {
+    Slot& slot = workload_.slot(ref);
+    const Event& given = event(ref);
+    if (spans_ && !slot.trace) {
+        const bool again = given.attempt > 1 || workload_.batch(ref).parked || slot.record.tries > 1;
+        slot.trace = spans_->begin(given, again, workload_.read_at(ref));
+    }
+    if (!slot.trace) return transformer_.render(given, outgoing_, slot.storage);
+    spans_->prepare(*slot.trace);
+    Event traced = given;
+    traced.traceparent = slot.trace->traceparent;
+    transformer_.render(traced, outgoing_, slot.storage);
 }
 
 // Judge an event that cannot be made into messages.
@@ -276,6 +292,8 @@ void Dispatcher::note_failure(Slot& slot, const Delivery& delivery, Time now) {
 // All messages of an event have come back.
 void Dispatcher::landed(Ref ref, Time now) {
     Slot& slot = workload_.slot(ref);
+    if (slot.trace)
+        spans_->came_back(*slot.trace, slot.fault, slot.fault ? slot.refusal->error : std::string());
     const bool may_wait = slot.fault && (*slot.fault != Fault::event || blame_.streak().full());
     if (may_wait && !tracking_) start_tracking();
     std::string room;
@@ -414,10 +432,19 @@ void Dispatcher::stop_tracking(Time now) {
 // Settle what is done from the beginning on.
 void Dispatcher::settle() {
     while (auto part = workload_.take_settled()) {
+        if (!part->traces.empty()) tell_settled(*part);
         if (!part->failures.empty()) ++parks_;
         for (const auto& failure : part->failures)
             if (holds_key(failure)) parked_keys_.settled(failure.event->key(), parks_);
         checkpoint_.settle(part->batch, part->done, std::move(part->failures));
+    }
+}
+
+void Dispatcher::tell_settled(const Settled& part) const {
+    for (const auto& [settled, trace] : part.traces) {
+        const auto failure = std::find_if(part.failures.begin(), part.failures.end(),
+                                          [&](const Failure& failed) { return failed.event == settled; });
+        spans_->settled(*trace, *settled, failure == part.failures.end() ? nullptr : &*failure);
     }
 }
 

@@ -87,7 +87,8 @@ class Dispatcher {
 
     Dispatcher(Sink& sink, Checkpoint& checkpoint, Transformer transformer, Policy policy, bool ordered);
 
-    void add(BatchPtr batch) { workload_.add(std::move(batch)); }
+    // `read_at` matters only where the dispatcher tells of its events.
+    void add(BatchPtr batch, Span::Time read_at = {}) { workload_.add(std::move(batch), read_at); }
     // Send what may go, take what has become known (waiting up to `patience` when something is in flight),
     // settle. Throws Halted.
     void step(Time now, milliseconds patience);
@@ -116,6 +117,8 @@ class Dispatcher {
 
     void on_failure(OnFailure handler) { on_failure_ = std::move(handler); }
     void on_delivered(OnDelivered handler) { on_delivered_ = std::move(handler); }
+    // Tell of events from now on.
+    void trace(EventSpans spans) { spans_.emplace(std::move(spans)); }
 
   private:
     const Event& event(Ref ref) const { return workload_.event(ref); }
@@ -133,6 +136,7 @@ class Dispatcher {
     void route(Ref ref, Time now);
     void launch(Ref ref, Lane* lane, Time now);
     std::string render(Ref ref);
+    void make_messages(Ref ref);
     std::string words_for_too_large(std::size_t bytes) const;
     void send();
 
@@ -152,6 +156,7 @@ class Dispatcher {
     void start_tracking();
     void stop_tracking(Time now);
     void settle();
+    void tell_settled(const Settled& part) const;
 
     Sink& sink_;
     Checkpoint& checkpoint_;
@@ -183,6 +188,7 @@ class Dispatcher {
     Counts counts_;
     OnFailure on_failure_;
     OnDelivered on_delivered_;
+    std::optional<EventSpans> spans_;
     std::mt19937_64 random_{std::random_device{}()};
 };
 

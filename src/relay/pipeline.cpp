@@ -16,7 +16,11 @@ struct Pipeline::Session {
     std::unique_ptr<Feed> feed;
     std::mutex mutex;
     std::condition_variable changed;
-    std::deque<BatchPtr> queue;
+    struct Read {
+        BatchPtr batch;
+        Span::Time at;
+    };
+    std::deque<Read> queue;
     std::atomic<std::size_t> queued_bytes{0};
     std::atomic<std::size_t> taken_bytes{0};  // with the dispatcher
     std::atomic<std::uint64_t> read{0};
@@ -141,6 +145,7 @@ bool Pipeline::hold_session() {
     dispatcher.resume(streak_);
     dispatcher.on_failure(parts_.on_failure);
     dispatcher.on_delivered(parts_.on_delivered);
+    if (parts_.traces) dispatcher.trace(EventSpans(parts_.traces, parts_.trace_names));
     {
         const std::lock_guard lock(mutex_);
         session_ = &session;
@@ -201,7 +206,7 @@ void Pipeline::read_on(Session& session) {
                 count_batch(*batch);
                 const std::lock_guard lock(session.mutex);
                 session.queued_bytes += batch->bytes;
-                session.queue.push_back(std::move(batch));
+                session.queue.push_back({std::move(batch), parts_.traces ? Tracer::now() : Span::Time{}});
                 session.changed.notify_one();
             }
         }
@@ -261,17 +266,17 @@ void Pipeline::drain(Session& session, Dispatcher& dispatcher) {
 
 void Pipeline::take_batches(Session& session, Dispatcher& dispatcher) {
     while (dispatcher.has_room()) {
-        BatchPtr batch;
+        Session::Read read;
         {
             const std::lock_guard lock(session.mutex);
             if (session.queue.empty()) break;
-            batch = std::move(session.queue.front());
+            read = std::move(session.queue.front());
             session.queue.pop_front();
-            session.queued_bytes -= batch->bytes;
-            session.taken_bytes += batch->bytes;
+            session.queued_bytes -= read.batch->bytes;
+            session.taken_bytes += read.batch->bytes;
         }
         end_before_lease(session);
-        dispatcher.add(std::move(batch));
+        dispatcher.add(std::move(read.batch), read.at);
         dispatcher.step(Clock::now(), 0ms);
     }
     session.taken_bytes = dispatcher.bytes();

@@ -57,6 +57,8 @@ struct PipelineParts {
     std::function<void(const PipelineStatus&)> on_trouble;
     Dispatcher::OnFailure on_failure;
     Dispatcher::OnDelivered on_delivered;
+    TraceNames trace_names;
+    std::shared_ptr<Traces> traces;  // null: nothing is told of events
 };
 
 class Pipeline {

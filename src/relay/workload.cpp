@@ -4,8 +4,9 @@
 
 namespace baton::relay {
 
-void Workload::add(BatchPtr batch) {
+void Workload::add(BatchPtr batch, Span::Time read_at) {
     Work work;
+    work.read_at = read_at;
     work.slots.resize(batch->events.size());
     if (next_number_ == 0) next_number_ = batch->number;  // they count on from there
     work.number = next_number_++;
@@ -35,13 +36,17 @@ std::optional<Settled> Workload::take_settled() {
     if (works_.empty()) return {};
     Work& first = works_.front();
     const std::size_t before = first.settled;
-    while (first.settled < first.slots.size() && first.slots[first.settled].state == SlotState::done)
+    std::vector<Settled::Traced> traces;
+    while (first.settled < first.slots.size() && first.slots[first.settled].state == SlotState::done) {
+        if (auto& trace = first.slots[first.settled].trace)
+            traces.push_back({&first.batch->events[first.settled], std::move(trace)});
         ++first.settled;
+    }
     if (first.settled == before && !first.slots.empty()) return {};
     const Event* end = first.batch->events.data() + first.settled;
     const auto split = std::find_if(first.failures.begin(), first.failures.end(),
                                     [end](const Failure& failure) { return failure.event >= end; });
-    Settled part{first.batch, first.settled, {}};
+    Settled part{first.batch, first.settled, {}, std::move(traces)};
     part.failures.assign(std::make_move_iterator(first.failures.begin()), std::make_move_iterator(split));
     first.failures.erase(first.failures.begin(), split);
     if (first.settled == first.slots.size()) {

@@ -9,6 +9,7 @@
 #include "relay/blame.hpp"
 #include "relay/io.hpp"
 #include "relay/lanes.hpp"
+#include "relay/spans.hpp"
 
 namespace baton::relay {
 
@@ -26,8 +27,9 @@ struct Slot {
     std::optional<Fault> fault;         // why a message of the event came back
     std::uint64_t delivered_parts = 0;  // a bit for each message that need not be sent again
     Record record;
-    std::string storage;               // of a body that is not the payload itself
-    std::unique_ptr<Refusal> refusal;  // what the sink said last
+    std::string storage;                // of a body that is not the payload itself
+    std::unique_ptr<Refusal> refusal;   // what the sink said last
+    std::unique_ptr<EventTrace> trace;  // null: nothing is told of the event
 
     void finish() {
         state = SlotState::done;
@@ -40,11 +42,16 @@ struct Settled {
     BatchPtr batch;
     std::size_t done = 0;
     std::vector<Failure> failures;  // among the newly settled events, in order
+    struct Traced {
+        const Event* event;
+        std::unique_ptr<EventTrace> trace;
+    };
+    std::vector<Traced> traces;  // likewise
 };
 
 class Workload {
   public:
-    void add(BatchPtr batch);
+    void add(BatchPtr batch, Span::Time read_at = {});
 
     bool empty() const { return works_.empty(); }
     std::size_t bytes() const { return bytes_; }
@@ -61,6 +68,7 @@ class Workload {
 
     const Batch& batch(Ref ref) const { return *work(ref).batch; }
     const Event& event(Ref ref) const { return work(ref).batch->events[ref.slot]; }
+    Span::Time read_at(Ref ref) const { return work(ref).read_at; }
     Slot& slot(Ref ref) { return work(ref).slots[ref.slot]; }
 
     // Note that the event is done because it failed.
@@ -79,6 +87,7 @@ class Workload {
     struct Work {
         BatchPtr batch;
         std::uint64_t number = 0;
+        Span::Time read_at{};
         std::vector<Slot> slots;
         std::size_t settled = 0;
         std::vector<Failure> failures;  // of the part that is not settled yet, in order

@@ -2,6 +2,7 @@
 
 #include <prometheus/text_serializer.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "baton/version.hpp"
@@ -56,18 +57,6 @@ constexpr PipelineMetric pipeline_metrics[] = {
      [](const PipelineStatus& pipeline) { return pipeline.circuit_open ? 1.0 : 0.0; }},
 };
 
-struct GroupMetric {
-    const char* name;
-    const char* help;
-    double GroupHealth::*value;
-};
-
-constexpr GroupMetric group_metrics[] = {
-    {"outbox_lag_seconds", "age of the oldest event that a group has not settled", &GroupHealth::lag_seconds},
-    {"outbox_lag_events", "events that a group has not settled", &GroupHealth::lag_events},
-    {"outbox_dlq_depth", "dead letters of a group", &GroupHealth::dead_letters},
-};
-
 ClientMetric sample(MetricType type, double value, std::vector<ClientMetric::Label> labels = {}) {
     ClientMetric made;
     made.label = std::move(labels);
@@ -76,9 +65,9 @@ ClientMetric sample(MetricType type, double value, std::vector<ClientMetric::Lab
 }
 
 template <class Histogram>
-ClientMetric sample(const Histogram& histogram, const std::string& pipeline) {
+ClientMetric sample(const Histogram& histogram, std::vector<ClientMetric::Label> labels = {}) {
     ClientMetric made;
-    made.label = {{"pipeline", pipeline}};
+    made.label = std::move(labels);
     auto& filled = made.histogram;
     for (std::size_t i = 0; i < histogram.counts().size(); ++i) {
         filled.sample_count += histogram.counts()[i];
@@ -92,6 +81,10 @@ ClientMetric sample(const Histogram& histogram, const std::string& pipeline) {
 MetricFamily gauge(const char* name, const char* help, double value,
                    std::vector<ClientMetric::Label> labels = {}) {
     return {name, help, MetricType::Gauge, {sample(MetricType::Gauge, value, std::move(labels))}};
+}
+
+MetricFamily counter(const char* name, const char* help, std::uint64_t value) {
+    return {name, help, MetricType::Counter, {sample(MetricType::Counter, number(value))}};
 }
 
 MetricFamily failures(const char* name, const MetricsInput& input) {
@@ -124,11 +117,38 @@ MetricFamily came_back(const MetricsInput& input) {
     return family;
 }
 
+MetricFamily alerts(const MetricsInput& input) {
+    MetricFamily family{"baton_alerts_total",
+                        "alerts on the channel baton_alert while the relay led, by their event",
+                        MetricType::Counter,
+                        {}};
+    for (const auto& [event, count] : input.database.alerts)
+        family.metric.push_back(sample(family.type, number(count), {{"event", event}}));
+    return family;
+}
+
+MetricFamily reloads(const MetricsInput& input) {
+    MetricFamily family{"baton_configuration_reloads_total",
+                        "reloads of the configuration, by their result: good or bad",
+                        MetricType::Counter,
+                        {}};
+    family.metric = {sample(family.type, number(input.reloads.good), {{"result", "good"}}),
+                     sample(family.type, number(input.reloads.bad), {{"result", "bad"}})};
+    return family;
+}
+
+double owned(const MetricsInput& input) {
+    return number(std::count_if(input.pipelines.begin(), input.pipelines.end(), [](const auto& pipeline) {
+        return !pipeline.group.empty() && pipeline.state == relay::PipelineState::running;
+    }));
+}
+
 template <class Histogram>
 MetricFamily histogram(const char* name, const char* help, const MetricsInput& input,
                        const Histogram& (*of)(const PipelineStatus&)) {
     MetricFamily family{name, help, MetricType::Histogram, {}};
-    for (const auto& pipeline : input.pipelines) family.metric.push_back(sample(of(pipeline), pipeline.name));
+    for (const auto& pipeline : input.pipelines)
+        family.metric.push_back(sample(of(pipeline), {{"pipeline", pipeline.name}}));
     return family;
 }
 
@@ -146,28 +166,18 @@ std::map<std::pair<std::string, std::string>, std::uint64_t> FailureCounts::all(
     return counts_;
 }
 
-std::vector<GroupHealth> read_groups(postgres::Connection& db) {
+std::vector<GroupLag> read_lags(postgres::Connection& db) {
     const auto rows = db.query(
-        "select d.group_name, coalesce(l.lag_seconds, 0)::float8, coalesce(l.lag_rows, 0)::float8, "
-        "d.dead_letters::float8 "
-        "from baton.dead_letter_depth d left join baton.group_lag l using (group_name) "
-        "union all select a.outbox, coalesce(a.lag_seconds, 0), coalesce(a.pending + a.claimed, 0)::float8, "
-        "coalesce(a.dlq_depth, 0)::float8 from baton.adopted_status() a order by 1");
-    std::vector<GroupHealth> groups;
+        "select l.group_name, l.lag_rows::float8 from baton.group_lag l "
+        "union all select a.outbox, coalesce(a.pending + a.claimed, 0) from baton.adopted_status() a");
+    std::vector<GroupLag> groups;
     for (int row = 0; row < rows.rows(); ++row)
-        groups.push_back({rows.text(row, 0), std::stod(rows.text(row, 1)), std::stod(rows.text(row, 2)),
-                          std::stod(rows.text(row, 3))});
+        groups.push_back({rows.text(row, 0), std::stod(rows.text(row, 1))});
     return groups;
 }
 
 std::vector<MetricFamily> metric_families(const MetricsInput& input) {
     std::vector<MetricFamily> all;
-    for (const auto& metric : group_metrics) {
-        all.push_back({metric.name, metric.help, MetricType::Gauge, {}});
-        for (const auto& group : input.groups)
-            all.back().metric.push_back(
-                sample(MetricType::Gauge, group.*metric.value, {{"group", group.group}}));
-    }
     all.push_back(failures("outbox_failures", input));
     all.push_back(failures("baton_pipeline_failures_total", input));
     for (const auto& metric : pipeline_metrics) {
@@ -185,10 +195,28 @@ std::vector<MetricFamily> metric_families(const MetricsInput& input) {
     all.push_back(histogram<relay::Sizes>(
         "baton_pipeline_batch_events", "events in a batch that was read", input,
         [](const PipelineStatus& pipeline) -> const relay::Sizes& { return pipeline.batch_sizes; }));
-    all.push_back(gauge("baton_database_up", "1 when the database answered", input.database_up ? 1 : 0));
+    all.push_back(gauge("baton_database_up", "1 when the database answered", input.database.up ? 1 : 0));
+    all.push_back({"baton_database_round_trip_seconds",
+                   "time that the database took for a small question, asked every second",
+                   MetricType::Histogram,
+                   {sample(input.database.round_trips)}});
+    add_database_metrics(all, input.database.answers);
+    all.push_back(alerts(input));
+    all.push_back(gauge("baton_relay_leader", "1 for the relay that tells of what belongs to no relay",
+                        input.database.leads ? 1 : 0));
+    all.push_back(gauge("baton_relay_groups_owned", "groups that the relay owns", owned(input)));
     all.push_back(gauge("baton_configuration_good",
                         "0 when the last reload failed, or a pipeline of the catalog is left out",
                         input.configuration_good ? 1 : 0));
+    all.push_back(reloads(input));
+    all.push_back(gauge("baton_configuration_last_reload_timestamp_seconds",
+                        "when the configuration was last read without an error, in seconds since 1970",
+                        input.reloads.last_good));
+    all.push_back(
+        counter("baton_spans_exported_total", "spans that the collector took", input.spans.exported));
+    all.push_back(counter("baton_spans_dropped_total",
+                          "spans that were not exported: the collector was away, slow or refused them",
+                          input.spans.dropped));
     all.push_back(gauge("baton_build_info", "1; the version is a label", 1, {{"version", version()}}));
     add_process_metrics(all);
     return all;

@@ -11,6 +11,7 @@
 
 #include "postgres/connection.hpp"
 #include "relay/pipeline.hpp"
+#include "server/database_metrics.hpp"
 
 namespace baton::server {
 
@@ -25,21 +26,41 @@ class FailureCounts {
     std::map<std::pair<std::string, std::string>, std::uint64_t> counts_;
 };
 
-struct GroupHealth {
+struct GroupLag {
     std::string group;
-    double lag_seconds = 0;
-    double lag_events = 0;
-    double dead_letters = 0;
+    double events = 0;
 };
 
 // Ask the database; throws like any query.
-std::vector<GroupHealth> read_groups(postgres::Connection& db);
+std::vector<GroupLag> read_lags(postgres::Connection& db);
+
+// What is known of the database.
+struct DatabaseView {
+    bool up = true;
+    bool leads = false;  // this relay tells of what belongs to no relay
+    DatabaseAnswers answers;
+    relay::Latencies round_trips;
+    std::map<std::string, std::uint64_t> alerts;  // by event
+};
+
+struct ReloadCounts {
+    std::uint64_t good = 0;
+    std::uint64_t bad = 0;
+    double last_good = 0;  // in seconds since 1970; the start counts
+};
+
+// What became of the relay's spans.
+struct SpanCounts {
+    std::uint64_t exported = 0;
+    std::uint64_t dropped = 0;
+};
 
 struct MetricsInput {
     std::vector<relay::PipelineStatus> pipelines;
     std::map<std::pair<std::string, std::string>, std::uint64_t> failures;
-    std::vector<GroupHealth> groups;
-    bool database_up = true;
+    DatabaseView database;
+    ReloadCounts reloads;
+    SpanCounts spans;
     bool configuration_good = true;
 };
 

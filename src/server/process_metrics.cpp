@@ -31,21 +31,26 @@ double cpu_seconds() {
     return seconds(used.ru_utime) + seconds(used.ru_stime);
 }
 
-double resident_bytes() {
-    std::ifstream file("/proc/self/statm");
+struct Memory {
     double all = 0;
     double resident = 0;
-    file >> all >> resident;
-    return resident * static_cast<double>(::sysconf(_SC_PAGESIZE));
+};
+
+Memory memory_bytes() {
+    std::ifstream file("/proc/self/statm");
+    Memory pages;
+    file >> pages.all >> pages.resident;
+    const auto page = static_cast<double>(::sysconf(_SC_PAGESIZE));
+    return {pages.all * page, pages.resident * page};
 }
 
-double open_files() {
+double entries(const char* folder) {
     std::error_code error;
     double count = 0;
-    for (auto at = std::filesystem::directory_iterator("/proc/self/fd", error);
+    for (auto at = std::filesystem::directory_iterator(folder, error);
          !error && at != std::filesystem::directory_iterator(); at.increment(error))
         ++count;
-    return std::max(count - 1, 0.0);  // without the one that looks
+    return count;
 }
 
 double most_files() {
@@ -63,9 +68,14 @@ const double started_at =
 void add_process_metrics(std::vector<MetricFamily>& families) {
     add(families, "process_cpu_seconds_total", "CPU time that the relay used", MetricType::Counter,
         cpu_seconds());
+    const auto memory = memory_bytes();
     add(families, "process_resident_memory_bytes", "memory that the relay has", MetricType::Gauge,
-        resident_bytes());
-    add(families, "process_open_fds", "open files and connections", MetricType::Gauge, open_files());
+        memory.resident);
+    add(families, "process_virtual_memory_bytes", "addresses that the relay has", MetricType::Gauge,
+        memory.all);
+    add(families, "process_threads", "threads of the relay", MetricType::Gauge, entries("/proc/self/task"));
+    add(families, "process_open_fds", "open files and connections", MetricType::Gauge,
+        std::max(entries("/proc/self/fd") - 1, 0.0));  // without the one that looks
     add(families, "process_max_fds", "most open files and connections", MetricType::Gauge, most_files());
     add(families, "process_start_time_seconds", "when the relay started, in seconds since 1970",
         MetricType::Gauge, started_at);

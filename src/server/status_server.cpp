@@ -4,13 +4,17 @@
 #include <thread>
 
 #include "baton/error.hpp"
-#include "wire/http_door.hpp"
+#include "server/api.hpp"
 
 namespace baton::server {
 
 struct StatusServer::Implementation {
+    explicit Implementation(Api* served)
+        : http(served == nullptr ? wire::DoorLimits{} : Api::limits()), api(served) {}
+
     // Each connection lasts for one answer: nobody keeps others waiting.
-    wire::HttpDoor http{wire::DoorLimits{}};
+    wire::HttpDoor http;
+    Api* api;
     int port = 0;
     std::thread thread;
 };
@@ -37,22 +41,26 @@ Address parse_address(const std::string& listen) {
     return {host, port};
 }
 
-StatusServer::StatusServer(const std::string& listen, StatusSources sources)
-    : implementation_(std::make_unique<Implementation>()) {
+StatusServer::StatusServer(const std::string& listen, StatusSources sources, Api* api)
+    : implementation_(std::make_unique<Implementation>(api)) {
     const auto [host, port] = parse_address(listen);
     auto& http = implementation_->http;
-    http.Get("/metrics", [sources](const httplib::Request&, httplib::Response& response) {
-        response.set_content(sources.metrics(), "text/plain; version=0.0.4; charset=utf-8");
-    });
+    if (sources.metrics)
+        http.Get("/metrics", [sources](const httplib::Request&, httplib::Response& response) {
+            response.set_content(sources.metrics(), "text/plain; version=0.0.4; charset=utf-8");
+        });
     http.Get("/livez", [](const httplib::Request&, httplib::Response& response) {
         give(response, {true, "ok"});
     });
-    http.Get("/readyz", [sources](const httplib::Request&, httplib::Response& response) {
-        give(response, sources.ready());
-    });
-    http.Get("/drained", [sources](const httplib::Request&, httplib::Response& response) {
-        give(response, sources.drained());
-    });
+    if (sources.ready)
+        http.Get("/readyz", [sources](const httplib::Request&, httplib::Response& response) {
+            give(response, sources.ready());
+        });
+    if (sources.drained)
+        http.Get("/drained", [sources](const httplib::Request&, httplib::Response& response) {
+            give(response, sources.drained());
+        });
+    if (api != nullptr) api->serve(http);
     implementation_->port = http.take_port(host, port);
     if (implementation_->port <= 0)
         throw Error("cannot listen on " + listen,
@@ -62,6 +70,7 @@ StatusServer::StatusServer(const std::string& listen, StatusSources sources)
 }
 
 StatusServer::~StatusServer() {
+    if (implementation_->api != nullptr) implementation_->api->close();
     implementation_->http.stop();
     if (implementation_->thread.joinable()) implementation_->thread.join();
 }

@@ -11,6 +11,8 @@
 
 namespace baton::server {
 
+class Api;
+
 struct Answer {
     bool good;
     std::string text;
@@ -32,9 +34,10 @@ Address parse_address(const std::string& listen);
 
 class StatusServer {
   public:
-    // `listen` is HOST:PORT; port 0 takes a free one. Throws Error when it cannot listen there, also when
-    // another program does.
-    StatusServer(const std::string& listen, StatusSources sources);
+    // `listen` is HOST:PORT; port 0 takes a free one. A source that is null has no endpoint. With an API,
+    // which outlives this object, the API and the dashboard are served too. Throws Error when it cannot
+    // listen there, also when another program does.
+    StatusServer(const std::string& listen, StatusSources sources, Api* api = nullptr);
     ~StatusServer();
 
     int port() const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "tables/follow.hpp"
 #include "tables/lease.hpp"
 
 namespace baton::tables {
@@ -41,9 +42,11 @@ std::unique_ptr<AdoptedSource> AdoptedSource::take(const AdoptedOptions& options
     const auto asked = Clock::now();
     if (alone) {
         patience->lasts_until(session_end(asked, options.lease));
-        const auto taken = db->query(
-            "select epoch, held_by, held_until from baton_internal.take_adopted($1, $2, $3::interval)",
-            {table.id(), options.owner, interval(options.lease)});
+        const auto taken = take_or_follow([&](const std::string& gone) {
+            return db->query(
+                "select epoch, held_by, held_until from baton_internal.take_adopted($1, $2, $3::interval, nullif($4, ''))",
+                {table.id(), options.owner, interval(options.lease), gone});
+        });
         if (taken.is_null(0, 0)) {
             holder = {taken.text(0, 1), taken.text(0, 2)};
             return nullptr;

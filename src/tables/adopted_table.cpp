@@ -166,7 +166,7 @@ std::vector<HeldRow> AdoptedTable::still_held(Connection& db, const std::string&
 bool is_adopted(Connection& db, const std::string& name) {
     return db.value(
                "select exists (select from baton.adopted_outboxes a where "
-               "to_regclass(format('%I.%I', a.schema_name, a.table_name)) = "
+               "baton_internal.known_table(format('%I.%I', a.schema_name, a.table_name)) = "
                "baton_internal.resolve_table($1))",
                {name}) == "t";
 }

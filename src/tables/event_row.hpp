@@ -22,6 +22,7 @@ enum : int {
     trace_id,
     correlation_id,
     causation_id,
+    idempotency_key,
     occurred_at,
     others  // the first column that depends on the kind of row
 };
@@ -43,6 +44,7 @@ inline void read_texts(Event& event, const postgres::Result& rows, int row) {
     event.trace_id = field(rows, row, column::trace_id);
     event.correlation_id = field(rows, row, column::correlation_id);
     event.causation_id = field(rows, row, column::causation_id);
+    event.idempotency_key = field(rows, row, column::idempotency_key);
 }
 
 }  // namespace baton::tables

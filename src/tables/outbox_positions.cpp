@@ -12,7 +12,9 @@ namespace {
 
 // What a relay delivered since it wrote last is delivered again when it is killed, and that is little against
 // what was in flight.
-constexpr auto write_interval = 5ms;
+constexpr auto write_interval = 10ms;
+
+constexpr const char* move_sql = "select baton_internal.checkpoint_group($1, $2, $3, $4, $5)";
 
 // False for a part of an event of which more parts follow.
 bool ends_its_event(const OutboxBatch& batch, const std::vector<Failure>& failures) {
@@ -32,6 +34,11 @@ const char* name_of(Failure::Kind kind) {
 }
 
 }  // namespace
+
+void OutboxPositions::prepare() {
+    pipe_.prepare("move", move_sql);
+    prepared_ = true;
+}
 
 bool OutboxPositions::note(std::shared_ptr<const OutboxBatch> batch, std::size_t done,
                            std::vector<Failure> failures) {
@@ -102,8 +109,12 @@ void OutboxPositions::move_position(const Note& note) {
     if (!all && note.done == 0) return;
     if (!ends_its_event(*note.batch, note.failures)) return;
     const std::int64_t after = all ? note.batch->after_id : note.batch->events[note.done - 1].id;
-    pipe_.send("select baton_internal.checkpoint_group($1, $2, $3, $4, $5)",
-               {group_id_, epoch_, note.batch->window->literal, after, all && note.batch->window_done});
+    const postgres::Params place{group_id_, epoch_, note.batch->window->literal, after,
+                                 all && note.batch->window_done};
+    if (prepared_)
+        pipe_.send_prepared("move", place);
+    else
+        pipe_.send(move_sql, place);
 }
 
 void OutboxPositions::settle_parked(const Note& note) {

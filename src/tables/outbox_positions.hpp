@@ -24,6 +24,9 @@ class OutboxPositions {
     OutboxPositions(postgres::Pipe& pipe, std::string group_id, std::string epoch)
         : pipe_(pipe), group_id_(std::move(group_id)), epoch_(std::move(epoch)) {}
 
+    // Prepare what is written often. Not behind a pooler, which gives each transaction another session.
+    void prepare();
+
     // Note that events are done. Any thread may call this. True when there was no note before: then the
     // writer may sleep and must be woken.
     bool note(std::shared_ptr<const OutboxBatch> batch, std::size_t done,
@@ -56,6 +59,7 @@ class OutboxPositions {
 
     postgres::Pipe& pipe_;
     const std::string group_id_, epoch_;
+    bool prepared_ = false;
     Time write_at_{};          // not before then
     std::size_t writing_ = 0;  // notes that are under way to the server
     std::uint64_t parks_ = 0;

@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "tables/follow.hpp"
 #include "tables/lease.hpp"
 #include "tables/outbox_aside.hpp"
 #include "tables/outbox_window.hpp"
@@ -36,6 +37,10 @@ std::string seconds(milliseconds time) {
     return std::to_string(static_cast<double>(time.count()) / 1000) + " s";
 }
 
+constexpr const char* floor_sql = "select * from baton_internal.note_group_floor($1, $2, $3, $4)";
+constexpr const char* renew_sql =
+    "select blocking, due_in from baton_internal.renew_group($1, $2, $3::interval)";
+
 // The reads need the index's order and never a sort of everything: a generic plan could think otherwise.
 constexpr const char* session_settings =
     "set plan_cache_mode = auto; set enable_seqscan = off; set enable_sort = off; set enable_bitmapscan = "
@@ -51,11 +56,13 @@ std::unique_ptr<OutboxSource> OutboxSource::take(const OutboxOptions& options, H
     Connection connection(options.conninfo, "baton relay " + options.group, patience);
     const auto asked = Clock::now();
     patience->lasts_until(session_end(asked, options.lease));
-    const auto taken = connection.query("select t.*, " + std::string(window_columns) +
-                                            " from (select (l).* from (select baton_internal.take_group($1, "
-                                            "$2, $3::interval) as l offset 0) x) t"
-                                            " cross join lateral (select t.open_window as x) w",
-                                        {options.group, options.owner, seconds(options.lease)});
+    const auto taken = take_or_follow([&](const std::string& gone) {
+        return connection.query("select t.*, " + std::string(window_columns) +
+                                    " from (select (l).* from (select baton_internal.take_group($1, $2, "
+                                    "$3::interval, nullif($4, '')) as l offset 0) x) t"
+                                    " cross join lateral (select t.open_window as x) w",
+                                {options.group, options.owner, seconds(options.lease), gone});
+    });
     if (taken.is_null(0, taken.column("epoch"))) {
         holder = {taken.text(0, taken.column("held_by")), taken.text(0, taken.column("held_until"))};
         return nullptr;
@@ -97,7 +104,7 @@ OutboxSource::OutboxSource(const OutboxOptions& options, PatiencePtr patience, C
     window_ = read_window_row(taken, taken.columns() - window_width);
     if (!taken.is_null(0, taken.column("parked_upto"))) parked_upto_ = std::stoll(text("parked_upto"));
     doorbell_ = postgres::make_doorbell(options_.conninfo, relation_, options_.owner + " " + options_.group,
-                                        pooled_ ? "poll" : options_.wake_up, patience_);
+                                        pooled_ ? "poll" : options_.wake_up, patience_, options_.safety_look);
     if (options_.claim_check_rows > 0)
         pipe_.call("select baton_internal.check_for_claim_checks($1)", {relation_});
     parked_sql_ = pipe_.call("select baton_internal.parked_statement($1::regclass)", {relation_}).text(0, 0);
@@ -105,6 +112,9 @@ OutboxSource::OutboxSource(const OutboxOptions& options, PatiencePtr patience, C
         pipe_.prepare("late", late_sql_);
         pipe_.prepare("fresh", fresh_sql_);
         pipe_.prepare("open", windows_of(text("open_sql")));
+        pipe_.prepare("floor", floor_sql);
+        pipe_.prepare("renew", renew_sql);
+        positions_.prepare();
         pipe_.sync();
     }
     renew();
@@ -171,8 +181,11 @@ void OutboxSource::wait(Clock::time_point until) {
     std::array<pollfd, 2> others{{{pipe_.socket(), pipe_.events(), 0}, {doorbell_->wakeup(), POLLIN, 0}}};
     wakeup_.wait(until, others);
     receiving_ = others[0].revents != 0;
-    const bool rang = others[1].revents != 0 && doorbell_->rung();
-    if (rang || (sleep_until_ && Clock::now() >= *sleep_until_)) {
+    if (others[1].revents != 0 && doorbell_->rung()) {
+        rang_since_look_ = true;
+        sleep_until_ = pace_.next_look(Clock::now());
+    }
+    if (sleep_until_ && Clock::now() >= *sleep_until_) {
         found_nothing_ = false;
         sleep_until_.reset();
     }
@@ -199,23 +212,24 @@ Params OutboxSource::position() const {
 void OutboxSource::take_floor(bool found_events) {
     if (!floor_.wants_another(after_id_, found_events)) return;
     floor_.asked();
-    pipe_.send("select * from baton_internal.note_group_floor($1, $2, $3, $4)",
-               {group_id_, epoch_, window_->sight, pooled_}, [this, era = era_](const Result& answer) {
-                   floor_.answered();
-                   if (era == era_ && !answer.is_null(0, 0))
-                       floor_.take(answer.number(0, 0), answer.text(0, 1));
-               });
-    pipe_.sync();
+    run_chore("floor", floor_sql, {group_id_, epoch_, window_->sight, pooled_},
+              [this, era = era_](const Result& answer) {
+                  floor_.answered();
+                  if (era == era_ && !answer.is_null(0, 0))
+                      floor_.take(answer.number(0, 0), answer.text(0, 1));
+              });
 }
 
 void OutboxSource::open_window() {
     reading_ = Reading::opening;
+    pace_.looked(Clock::now());
+    rang_since_look_ = false;
     // a group that has seen nothing need not search where its window begins, and the function knows that
     if (pooled_ || seen_ == nothing_seen) return open_by_function();
     pipe_.send_prepared("open", position(), [this](const Result& answer) {
         if (answer.boolean(0, window_width + 1)) return open_by_function();
         reading_ = Reading::nothing;
-        take_window(answer);
+        take_window(answer, true);
     });
     pipe_.sync();
 }
@@ -225,15 +239,17 @@ void OutboxSource::open_by_function() {
                           "baton_internal.open_group_window($1, $2, $3, $4, $5, $6, $7) o"),
                position(), [this](const Result& answer) {
                    reading_ = Reading::nothing;
-                   take_window(answer);
+                   take_window(answer, false);  // of an era that has ended, maybe
                });
     pipe_.sync();
 }
 
-void OutboxSource::take_window(const Result& answer) {
+void OutboxSource::take_window(const Result& answer, bool complete) {
     window_ = read_window_row(answer, 0);
+    complete_ = complete;
+    reads_ = 0;
     if (!window_) {
-        found_nothing_ = true;
+        found_nothing_ = !rang_since_look_;
         return;
     }
     window_number_ = window_->number;
@@ -296,6 +312,7 @@ void OutboxSource::take_rows(Result answer, bool late, int limit) {
     const bool cut = batch->cut_to(options_.batch_bytes);
     const bool exhausted = claim_check_.set_apart(*batch).empty() && !cut && rows < limit;
     batch->window = window_;
+    ++reads_;
     if (!batch->events.empty()) after_id_ = batch->events.back().id;
     if (exhausted && late && window_->first_id) after_id_ = std::max(after_id_, *window_->first_id - 1);
     batch->after_id = after_id_;
@@ -308,7 +325,8 @@ void OutboxSource::take_rows(Result answer, bool late, int limit) {
         seen_ = window_->sight;
         late_id_ = window_->late_id;
         window_.reset();
-        found_nothing_ = false;
+        // who rang since the window was opened is heard, so nobody need look for nothing
+        found_nothing_ = complete_ && reads_ == 1 && !rang_since_look_;
     }
     if (batch->withheld.empty())
         arrived_ = std::move(batch);
@@ -441,13 +459,22 @@ void OutboxSource::keep_up() {
     if (Clock::now() >= renew_at_) renew();
 }
 
+// Run a statement that comes again and again as a transaction of its own.
+void OutboxSource::run_chore(const char* name, const char* sql, const Params& params,
+                             postgres::Pipe::Handler handler) {
+    if (pooled_)
+        pipe_.send(sql, params, std::move(handler));
+    else
+        pipe_.send_prepared(name, params, std::move(handler));
+    pipe_.sync();
+}
+
 // Keep the group, and learn whether parked events hold back keys and when the next is due.
 void OutboxSource::renew() {
     const auto asked = Clock::now();
     renew_at_ = asked + options_.lease / 4;
-    pipe_.send(
-        "select blocking, due_in from baton_internal.renew_group($1, $2, $3::interval)",
-        {group_id_, epoch_, seconds(options_.lease)},
+    run_chore(
+        "renew", renew_sql, {group_id_, epoch_, seconds(options_.lease)},
         [this, asked, parks = positions_.parks()](const Result& answer) {
             renewed_at_ = asked;
             patience_->lasts_until(session_end(asked, options_.lease));
@@ -459,7 +486,6 @@ void OutboxSource::renew() {
                     Clock::now() +
                         milliseconds(static_cast<std::int64_t>(std::stod(answer.text(0, 1)) * 1000) + 1));
         });
-    pipe_.sync();
 }
 
 }  // namespace baton::tables

@@ -15,6 +15,7 @@
 #include "tables/outbox_batch.hpp"
 #include "tables/outbox_floor.hpp"
 #include "tables/outbox_positions.hpp"
+#include "tables/pace.hpp"
 #include "tables/table_feed.hpp"
 
 namespace baton::tables {
@@ -28,6 +29,7 @@ struct OutboxOptions {
     std::size_t batch_bytes = 4 << 20;  // fewer events are read when they would be larger, but always one
     std::size_t max_event_bytes = LoadLimit::usual;  // a larger event is not loaded
     std::string wake_up = "auto";                    // bell, notify or poll
+    relay::milliseconds safety_look{postgres::usual_safety_look};
     int claim_check_rows = 0;  // a claim check goes in parts of so many rows; 0: as it is
 };
 
@@ -60,7 +62,7 @@ class OutboxSource final : public TableFeed {
     void read_window();
     void read_parked();
     void read_part();
-    void take_window(const postgres::Result& answer);
+    void take_window(const postgres::Result& answer, bool complete);
     void take_rows(postgres::Result answer, bool late, int limit);
     void read_payloads(const std::shared_ptr<OutboxBatch>& batch);
     void give_back(const std::vector<long long>& ids);
@@ -73,6 +75,8 @@ class OutboxSource final : public TableFeed {
 
     void keep_up();  // write positions, renew
     void do_chores() override;
+    void run_chore(const char* name, const char* sql, const postgres::Params& params,
+                   postgres::Pipe::Handler handler);
     void renew();
     void end_before_lease() const;
     void wait(Clock::time_point until) override;
@@ -97,6 +101,8 @@ class OutboxSource final : public TableFeed {
     OutboxFloor floor_;
     std::int64_t late_id_ = 0;
     WindowPtr window_;
+    bool complete_ = false;   // behind the window was nothing when it was opened
+    int reads_ = 0;           // of the window
     bool held_back_ = false;  // the window's commits may not be on disk, or not on enough standbys
     std::int64_t window_number_ = 0;
     std::int64_t after_id_ = 0;
@@ -104,8 +110,10 @@ class OutboxSource final : public TableFeed {
     std::uint64_t next_number_ = 1;
     Reading reading_ = Reading::nothing;
     std::shared_ptr<OutboxBatch> arrived_;
-    bool receiving_ = false;  // a part of an answer has come
-    bool found_nothing_ = false;
+    bool receiving_ = false;      // a part of an answer has come
+    bool found_nothing_ = false;  // nothing is left of what the last look saw, and nobody rang since
+    bool rang_since_look_ = false;
+    Pace pace_;
     std::optional<Clock::time_point> sleep_until_;
     std::int64_t parked_upto_ = 0;
     bool blocking_ = true;

@@ -35,8 +35,10 @@ enum class Course {
     too_slow,     // the request was cut short: its time was over
     unwelcome,    // ... others wait, or the server ends
     turned_away,  // nobody else may wait
+    given_away,   // somebody takes the connection when the answer is written
 };
 thread_local Course course = Course::goes_on;
+thread_local std::unique_ptr<std::function<void(int)>> taker_of_this;
 
 // Whoever was cut short did nothing wrong that the library's 400 could mean.
 httplib::Server::HandlerResponse answer_cut_short(const httplib::Request&, httplib::Response& response) {
@@ -232,7 +234,13 @@ HttpDoor::HttpDoor(const DoorLimits& limits, const std::string& certificate, con
     set_keep_alive_max_count(limits_.requests);
     set_keep_alive_timeout(idle_time.count());
     new_task_queue = [this] { return new Queue(present_, limits_); };
-    set_error_handler(HandlerWithResponse(answer_cut_short));
+    set_error_handler(
+        HandlerWithResponse([this](const httplib::Request& request, httplib::Response& response) {
+            const auto handled = answer_cut_short(request, response);
+            if (handled == HandlerResponse::Unhandled && words_ && response.body.empty())
+                words_(request, response);
+            return handled;
+        }));
     // The library would share the port with whoever listens there already.
     set_socket_options([](int socket) {
         const int yes = 1;
@@ -259,6 +267,11 @@ void HttpDoor::close_after_answer() {
     if (course == Course::goes_on) course = Course::last_answer;
 }
 
+void HttpDoor::give_away(std::function<void(int)> taker) {
+    course = Course::given_away;
+    taker_of_this = std::make_unique<std::function<void(int)>>(std::move(taker));
+}
+
 bool HttpDoor::process_and_close_socket(socket_t socket) {
     if (course == Course::turned_away) return ::close(socket) == 0;
     const int yes = 1;
@@ -268,7 +281,10 @@ bool HttpDoor::process_and_close_socket(socket_t socket) {
         Flow flow(socket, *this);
         serve(flow);
     }
-    ::close(socket);
+    if (const auto taker = std::exchange(taker_of_this, nullptr); taker && course == Course::given_away)
+        (*taker)(socket);
+    else
+        ::close(socket);
     return true;
 }
 
@@ -280,11 +296,14 @@ void HttpDoor::serve(Flow& flow) {
             flow.begin_request();
         }
         bool closed = false;
-        if (!process_request(flow, count == limits_.requests, closed, {}) || closed ||
-            course != Course::goes_on)
-            break;
+        // A request for ranges is answered as a whole: many small ranges would make a large answer of a small
+        // one.
+        const bool answered = process_request(flow, count == limits_.requests, closed,
+                                              [](httplib::Request& request) { request.ranges.clear(); });
+        if (!answered && course == Course::given_away) course = Course::last_answer;
+        if (!answered || closed || course != Course::goes_on) break;
     }
-    flow.end();
+    if (course != Course::given_away) flow.end();
 }
 
 }  // namespace baton::wire

@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -37,6 +38,12 @@ class HttpDoor final : public httplib::Server {
 
     // For handlers: close the connection after this answer, because the rest of the request is not read.
     static void close_after_answer();
+    // For handlers, without TLS: after this answer the connection belongs to `taker`, who closes the socket.
+    // The socket does not block.
+    static void give_away(std::function<void(int socket)> taker);
+
+    // Word an error that the library found by itself: a request that is not HTTP, or is too long.
+    void word_errors(Handler words) { words_ = std::move(words); }
 
   private:
     class Flow;
@@ -50,6 +57,7 @@ class HttpDoor final : public httplib::Server {
 
     const DoorLimits limits_;
     std::unique_ptr<ssl_ctx_st, void (*)(ssl_ctx_st*)> tls_;
+    Handler words_;
     std::atomic<std::size_t> present_{0};  // connections, with a thread or without
 };
 

@@ -174,7 +174,11 @@ HttpResponse HttpTransfers::finish(Transfer& transfer, CURLcode result) const {
     long reason = 0;
     curl_easy_getinfo(transfer.easy.get(), CURLINFO_OS_ERRNO, &reason);
     if (reason != 0) response.error += ": " + std::generic_category().message(static_cast<int>(reason));
-    if (result == CURLE_URL_MALFORMAT || result == CURLE_UNSUPPORTED_PROTOCOL)
+    // Somebody who was asked and answers what is no HTTP gives the same code as an address of another protocol.
+    long asked = 0;
+    curl_easy_getinfo(transfer.easy.get(), CURLINFO_REQUEST_SIZE, &asked);
+    const bool reached = transfer.attempted || asked > 0;
+    if (result == CURLE_URL_MALFORMAT || (result == CURLE_UNSUPPORTED_PROTOCOL && !reached))
         response.hopeless = HttpResponse::Hopeless::bad_url;
     if (!transfer.refused.empty() && !transfer.attempted) {
         response.hopeless = HttpResponse::Hopeless::refused_address;

@@ -40,7 +40,9 @@ void finish(WayIn& way, Pipeline& pipeline, SourceFixture& fixture) {
 
 void every_message_arrives_once_with_its_id_headers_and_body(SourceFixture& fixture, Cluster& cluster) {
     WayIn way(fixture, cluster);
-    way.add("plain", "k", R"({"a":1})");
+    way.add("plain", "k", R"({"a":1})").headers = {
+        {"traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"},
+        {"tracestate", "vendor=1"}};
     way.add("unicode \"ü\" {}", "schlüssel", R"({"ж":"日本語 \ud83d\ude00"})").headers = {
         {"name", "wért"}, {"empty", ""}, {"colon", "a: b"}, {"event-type", "order.placed"}};
     way.add("empty", "k", "", "text/plain");
@@ -74,6 +76,8 @@ void every_message_arrives_once_with_its_id_headers_and_body(SourceFixture& fixt
         }
     }
     EXPECT_EQ(by_id["unicode \"ü\" {}"].event_type, "order.placed");
+    EXPECT_EQ(Connection(way.database()).value("select trace_id from arrivals where trace_id is not null"),
+              "4bf92f3577b34da6a3ce929d0e0e4736");
 }
 
 void what_was_committed_and_not_acknowledged_comes_again_as_a_duplicate(SourceFixture& fixture,

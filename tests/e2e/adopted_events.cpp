@@ -89,6 +89,22 @@ TEST(AdoptedConsumers, members_take_turns) {
     EXPECT_EQ(other->read(1000ms)->events.front().source_id, "5");
 }
 
+TEST(AdoptedEvents, an_idempotency_key_goes_along) {
+    const auto url = shared_cluster(Form::plain).fresh_database();
+    Connection db(url);
+    db.exec(
+        "create table jobs (id int primary key, body jsonb, token text unique, at timestamptz);"
+        "select baton.adopt_outbox('jobs', mapping => '{\"columns\": {\"id\": \"id\", \"payload\": "
+        "\"body\", \"idempotency_key\": \"token\"}, \"done\": {\"as\": \"delete\"}}');"
+        "insert into jobs values (1, '{}', 'payment-7'), (2, '{}', null)");
+    tables::Holder holder;
+    const auto source = tables::AdoptedSource::take({url, "jobs", "reader"}, holder);
+    const auto batch = source->read(1000ms);
+    ASSERT_EQ(batch->events.size(), 2U);
+    EXPECT_EQ(batch->events[0].idempotency_key, "payment-7");
+    EXPECT_EQ(batch->events[1].idempotency_key, std::nullopt);
+}
+
 TEST(AdoptedEvents, payloads_of_any_type_go_out_byte_by_byte) {
     const auto url = shared_cluster(Form::plain).fresh_database();
     Connection db(url);

@@ -1,11 +1,18 @@
 // Whose fault it is that events do not get through, from the log to a real server and back into the log: a
 // destination that refuses everything buries nothing.
 
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <thread>
 
 #include "assembly/pipeline_parts.hpp"
 #include "brokers/http/tests/receiver.hpp"
@@ -17,6 +24,47 @@ using namespace baton::test;
 using namespace std::chrono_literals;
 
 namespace {
+
+// Takes connections, waits for a request, and answers with a greeting of another protocol.
+class Stranger {
+  public:
+    Stranger() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+        sockaddr_in address{};
+        address.sin_family = AF_INET;
+        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        socklen_t size = sizeof address;
+        if (::bind(socket_, reinterpret_cast<sockaddr*>(&address), size) != 0 || ::listen(socket_, 64) != 0 ||
+            ::getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &size) != 0)
+            throw Error("cannot listen");
+        port_ = ntohs(address.sin_port);
+        thread_ = std::thread([this] { work(); });
+    }
+    ~Stranger() {
+        ::shutdown(socket_, SHUT_RDWR);
+        thread_.join();
+        ::close(socket_);
+    }
+    Stranger(const Stranger&) = delete;
+    Stranger& operator=(const Stranger&) = delete;
+    int port() const { return port_; }
+    int requests() const { return requests_; }
+
+  private:
+    void work() {
+        constexpr std::string_view greeting = "SSH-2.0-OpenSSH_9.2\r\n";
+        for (int taken = 0; (taken = ::accept(socket_, nullptr, nullptr)) >= 0; ::close(taken)) {
+            std::array<char, 65536> bytes;
+            if (::recv(taken, bytes.data(), bytes.size(), 0) <= 0) continue;
+            ::send(taken, greeting.data(), greeting.size(), MSG_NOSIGNAL);
+            ++requests_;
+        }
+    }
+
+    int socket_;
+    int port_ = 0;
+    std::atomic<int> requests_ = 0;
+    std::thread thread_;
+};
 
 class Blaming : public testing::TestWithParam<Form> {
   protected:
@@ -119,6 +167,19 @@ TEST_P(Blaming, an_event_alone_is_not_blamed_for_a_login_that_is_refused) {
     EXPECT_EQ(parked(), 0);
     answer_all_with(200);
     expect_all_arrived_in_order(1);
+}
+
+TEST_P(Blaming, a_server_that_answers_nonsense_buries_nothing) {
+    const Stranger stranger;
+    publish(1, 20);
+    auto made = to_hook();
+    made.set("sink.url", "http://127.0.0.1:" + std::to_string(stranger.port()) + "/hook");
+    start(made);
+    wait_until("it was asked often", [&] { return stranger.requests() >= 40; });
+    EXPECT_EQ(dead(), 0);
+    pipeline.reset();
+    start(to_hook());
+    expect_all_arrived_in_order(20);
 }
 
 TEST_P(Blaming, a_private_address_is_refused_and_buries_nothing) {

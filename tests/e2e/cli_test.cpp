@@ -117,6 +117,7 @@ TEST(CommandLine, unknown_commands_and_options_are_usage_errors) {
     expect_refusal(run_baton({"up", "--fast"}), 2, "unknown option '--fast'", "baton up --help");
     expect_refusal(run_baton({"--fast"}), 2, "unknown option '--fast'", "baton --help");
     expect_refusal(run_baton({"down", "now"}), 2, "unexpected word 'now'", "baton down --help");
+    expect_refusal(run_baton({"seek"}), 2, "GROUP is required", "baton seek --help");
 }
 
 TEST(CommandLine, values_that_make_no_sense_are_usage_errors) {

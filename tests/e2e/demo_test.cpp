@@ -1,12 +1,20 @@
 // The demo as a user runs it, short.
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <httplib.h>
+#include <sys/stat.h>
 
+#include <nlohmann/json.hpp>
 #include <regex>
 
+#include "base/file.hpp"
+#include "baton/error.hpp"
+#include "support/cluster.hpp"
 #include "support/program.hpp"
 
 using namespace baton::test;
+using nlohmann::json;
 
 namespace {
 
@@ -16,6 +24,71 @@ std::pair<std::string, std::string> row(const std::string& output, const std::st
     if (!std::regex_search(output, match, std::regex("\n  " + name + " +([0-9,]+) +([0-9,]+)"))) return {};
     return {match[1], match[2]};
 }
+
+// The demo with --keep, and somebody who presses Enter.
+class KeptDemo {
+  public:
+    KeptDemo(const TemporaryFolder& folder, const std::vector<std::string>& words)
+        : output_(folder / "output"), input_((folder / "input").string()) {
+        if (::mkfifo(input_.c_str(), 0600) != 0) throw baton::Error("cannot make a pipe");
+        keyboard_ = ::open(input_.c_str(), O_RDWR | O_CLOEXEC);
+        std::vector<std::string> argv{
+            "sh", "-c", "exec \"$@\" <" + input_, "sh", program_file().string(), "demo", "--keep"};
+        argv.insert(argv.end(), words.begin(), words.end());
+        process_ = std::make_unique<baton::Process>(baton::Command{.argv = argv, .output = output_});
+        wait_until("the demo stays", [this] {
+            if (!process_->running()) throw baton::Error(said());
+            return said().find("Ctrl-C ends") != std::string::npos;
+        });
+    }
+    ~KeptDemo() { ::close(keyboard_); }
+
+    std::string said() const { return baton::read_text(output_); }
+    void press_enter() const { EXPECT_EQ(::write(keyboard_, "\n", 1), 1); }
+    std::optional<int> interrupt() {
+        process_->signal(SIGINT);
+        return process_->wait(std::chrono::seconds(60));
+    }
+
+  private:
+    std::filesystem::path output_;
+    std::string input_;
+    int keyboard_;
+    std::unique_ptr<baton::Process> process_;
+};
+
+// The API behind the link that the demo prints, as the page uses it.
+class Page {
+  public:
+    explicit Page(const std::string& output) {
+        std::smatch link;
+        if (!std::regex_search(output, link, std::regex("http://127.0.0.1:([0-9]+)/#token=([0-9a-f]+)")))
+            throw baton::Error("there is no link: " + output);
+        http_.emplace("127.0.0.1", std::stoi(link[1]));
+        http_->set_bearer_token_auth(link[2].str());
+    }
+    json get(const std::string& path) { return read(http_->Get("/api/v1" + path)); }
+    json post(const std::string& path, const json& body) {
+        return read(http_->Post("/api/v1" + path, body.dump(), "application/json"));
+    }
+    json put(const std::string& path, const json& body) {
+        return read(http_->Put("/api/v1" + path, body.dump(), "application/json"));
+    }
+    // The pipeline that carries parcels.
+    json parcels() {
+        const json relay = get("/relay");
+        for (const auto& pipeline : relay["pipelines"])
+            if (pipeline["pipeline"] == "demo_parcels") return pipeline;
+        return {{"trouble", "not looked at yet"}, {"delivered", 0}};
+    }
+
+  private:
+    static json read(const httplib::Result& answer) {
+        if (!answer || answer->status != 200) throw baton::Error(answer ? answer->body : "no answer");
+        return json::parse(answer->body);
+    }
+    std::optional<httplib::Client> http_;
+};
 
 }  // namespace
 
@@ -39,13 +112,30 @@ TEST(Demo, carries_every_event_once_and_in_order_and_cleans_up) {
         << "the server was left running";
 }
 
-TEST(Demo, leaves_the_server_running_when_told_so_and_runs_again_in_it) {
+TEST(Demo, stays_with_an_outage_and_a_dead_letter_that_can_be_mended) {
     const TemporaryFolder folder;
     const auto data = folder / "server";
-    const auto first =
-        run_baton({"demo", "--seconds", "1", "--keep", "--mode", "sql", "--data-dir", data.string()});
-    EXPECT_EQ(first.exit_code, 0) << first.output << first.errors;
-    EXPECT_NE(first.output.find("baton down --data-dir " + data.string()), std::string::npos) << first.output;
+    KeptDemo demo(folder, {"--seconds", "1", "--mode", "sql", "--data-dir", data.string()});
+    Page page(demo.said());
+    wait_until("the page tells of the outage",
+               [&] { return page.parcels().value("trouble", "").find("refused") != std::string::npos; });
+    const auto letters = page.get("/dead-letters?place=demo_parcels")["items"];
+    ASSERT_EQ(letters.size(), 1U);
+    EXPECT_NE(demo.said().find("commands baton status --data-dir " + data.string()), std::string::npos)
+        << demo.said();
+    EXPECT_NE(letters[0]["error"].get<std::string>().find("422"), std::string::npos);
+    const std::string letter = letters[0]["letter"];
+    page.put("/dead-letters/" + letter, {{"payload", R"({"parcel": 1, "grams": 250})"}});
+    EXPECT_EQ(page.post("/dead-letters/replay", {{"letters", {letter}}})["replayed"], 1);
+    demo.press_enter();
+    wait_until("the carrier has taken everything", [&] {
+        const auto group = page.get("/groups/demo_parcels");
+        return page.parcels()["trouble"] == "" && page.parcels()["delivered"] > 1 &&
+               group["dead_letters"] == 0 && group["retrying"] == 0;
+    });
+    EXPECT_EQ(demo.interrupt(), 0) << demo.said();
+    EXPECT_NE(demo.said().find("baton down --data-dir " + data.string()), std::string::npos) << demo.said();
+
     const auto second = run_baton({"demo", "--seconds", "1", "--data-dir", data.string()});
     EXPECT_EQ(second.exit_code, 0) << second.output << second.errors;
     EXPECT_EQ(run_baton({"status", "--data-dir", data.string()}).exit_code, 0)

@@ -11,6 +11,7 @@
 
 #include "base/file.hpp"
 #include "brokers/http/webhook_signature.hpp"
+#include "brokers/nats/tests/server.hpp"
 #include "support/cluster.hpp"
 #include "support/program.hpp"
 
@@ -47,6 +48,13 @@ class Examples : public testing::TestWithParam<Form> {
     std::string output(const std::string& name) const { return read_text(folder / (name + ".out")); }
     void wait_for(const std::string& sql, const std::string& value) {
         wait_until(sql + " gives " + value, [&] { return admin.value(sql) == value; });
+    }
+    // Workers listen to signals before they connect, so from then on they can be stopped.
+    void wait_for_workers(int count) {
+        wait_for("select count(*) >= " + std::to_string(count) +
+                     " from pg_stat_activity where datname = current_database() and backend_type = 'client "
+                     "backend' and pid <> pg_backend_pid()",
+                 "t");
     }
     void make_shop() {
         admin.exec(
@@ -156,6 +164,7 @@ TEST_P(Examples, the_python_processor_has_each_effect_once) {
     make_shop();
     auto one = start("inbox/inbox_processor.py", {"--db", url, "--inbox", "payments"});
     auto two = start("inbox/inbox_processor.py", {"--db", url, "--inbox", "payments"});
+    wait_for_workers(2);
     admin.exec("insert into orders select n, 10 from generate_series(1, 30) n");
     for (int order = 1; order <= 30; ++order)
         for (int again = 0; again < 2; ++again) pay(order, 10, "p" + std::to_string(order));
@@ -175,12 +184,7 @@ TEST_P(Examples, the_ordered_python_processor_applies_movements_in_sequence) {
         "baton.enable_inbox_ordering('movements', sequence_num_col => 'sequence_num')");
     std::vector<Process> workers;
     for (int n = 0; n < 2; ++n) workers.push_back(start("inbox/inbox_processor_ordered.py", {"--db", url}));
-    // They listen to signals before they connect, so from then on they can be stopped.
-    wait_for(
-        "select count(*) >= 2 from pg_stat_activity where datname = current_database() and backend_type = "
-        "'client backend' "
-        "and pid <> pg_backend_pid()",
-        "t");
+    wait_for_workers(2);
     // Backwards: first +10 then -10, again and again; any other order would fall below nothing.
     for (int n = 20; n >= 1; --n)
         admin.query(
@@ -191,6 +195,61 @@ TEST_P(Examples, the_ordered_python_processor_applies_movements_in_sequence) {
     wait_for("select count(*) from accounts where last_movement = 20 and balance = 0", "3");
     EXPECT_EQ(admin.value("select count(*) from movements where error is not null"), "0");
     for (auto& worker : workers) EXPECT_EQ(worker.stop(), 0);
+}
+
+TEST_P(Examples, the_nats_writer_acknowledges_what_the_inbox_has_and_nothing_else) {
+    const std::string client = (fs::path(BATON_SOURCE) / "tests/e2e/nats_client.py").string();
+    const auto fetched = run_separately({.argv = {"/usr/bin/python3", client, "fetch"}});
+    if (fetched.exit_code == 77) GTEST_SKIP() << "nats-py could not be fetched: " << fetched.errors;
+    const Environment with_nats{{"PYTHONPATH", fetched.last_line()}};
+    NatsServer server;
+    server.start();
+    const auto nats = [&](std::vector<std::string> words) {
+        words.insert(words.begin(), {"/usr/bin/python3", client, server.url(), "PAYMENTS"});
+        const auto ran = run_separately({.argv = words, .environment = with_nats});
+        EXPECT_EQ(ran.exit_code, 0) << ran.errors;
+        return ran.last_line();
+    };
+    const auto writer = [&](const std::string& durable) {
+        return start("inbox/inbox_writer_nats.py",
+                     {"--db", url, "--url", server.url(), "--stream", "PAYMENTS", "--durable", durable},
+                     with_nats);
+    };
+    admin.exec("select baton.create_inbox('payments'), baton.set_setting('inbox_enabled', 'off')");
+    nats({"make"});
+    nats({"payments.made", "m1", R"({"amount": 1})"});
+    nats({"payments.made", "no json"});
+    nats({"payments.made", "m3", R"({"a": "\u0000"})"});
+    auto one = writer("one");
+    wait_until("the inbox refuses them", [&] {
+        return read_text(folder / "inbox_writer_nats1.log").find("inboxes are disabled") != std::string::npos;
+    });
+    EXPECT_EQ(nats({"unacknowledged", "one"}), "3") << "nothing is acknowledged that is not in the inbox";
+    admin.exec("select baton.set_setting('inbox_enabled', 'on')");
+    wait_until("they are acknowledged", [&] { return nats({"unacknowledged", "one"}) == "0"; });
+    EXPECT_EQ(admin.value("select string_agg(event_id, ' ' order by received_at) from payments"),
+              "m1 nats:PAYMENTS/2 m3");
+    EXPECT_EQ(
+        admin.value(
+            "select concat_ws(' ', event_type, source, payload ->> 'amount', headers ->> 'correlation-id') "
+            "from payments where event_id = 'm1'"),
+        "payments.made payments.made 1 c");
+    EXPECT_EQ(
+        admin.value(
+            "select convert_from(payload_raw, 'UTF8') from dlq_payments where event_id = 'nats:PAYMENTS/2'"),
+        "no json");
+    EXPECT_EQ(admin.value("select count(*) from dlq_payments"), "2");
+    admin.exec(
+        "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and "
+        "backend_type = "
+        "'client backend' and pid <> pg_backend_pid()");
+    nats({"payments.made", "m4", "{}"});
+    wait_for("select count(*) from payments", "4");
+    auto two = writer("two");  // a consumer that has acknowledged nothing gets all of it again
+    wait_until("all came again", [&] { return nats({"unacknowledged", "two"}) == "0"; });
+    EXPECT_EQ(admin.value("select count(*) from payments"), "4");
+    EXPECT_EQ(one.stop(), 0);
+    EXPECT_EQ(two.stop(), 0);
 }
 
 TEST_P(Examples, the_webhook_receiver_takes_what_is_signed_once) {

@@ -178,10 +178,13 @@ TEST_P(Frozen, endpoints_answer_while_the_database_is_frozen_and_say_so) {
     const auto metrics = ask("/metrics");
     EXPECT_EQ(metrics.first, 200);
     EXPECT_NE(metrics.second.find("\nbaton_database_up 0\n"), std::string::npos) << metrics.second;
+    EXPECT_EQ(metrics.second.find("\nbaton_group_lag_events{"), std::string::npos) << metrics.second;
     wait_for_log("one", "the database does not answer");
     proxy.thaw();
     wait_until("it is ready again", [&] { return ask("/readyz").first == 200; });
     EXPECT_NE(ask("/metrics").second.find("\nbaton_database_up 1\n"), std::string::npos);
+    wait_until("it tells of groups again",
+               [&] { return ask("/metrics").second.find("\nbaton_group_lag_events{") != std::string::npos; });
     EXPECT_EQ(relay.stop(long_time), 0);
 }
 

@@ -26,6 +26,46 @@ TEST_P(Relaying, a_file_of_seven_lines_is_enough_and_sigterm_drains) {
     for (std::string line; std::getline(lines, line);) EXPECT_TRUE(nlohmann::json::accept(line)) << line;
 }
 
+TEST_P(Relaying, what_a_producer_said_about_an_event_goes_along) {
+    write_config(to_file("out.jsonl"));
+    admin.exec(
+        "select baton.publish('orders', 'order.paid', '{\"n\": 1}', idempotency_key => 'payment-7', "
+        "correlation_id => 'c', causation_id => 'd', schema_version => 3);"
+        "select baton.publish('orders', 'order.paid', '{\"n\": 2}')");
+    auto relay = start("one");
+    wait_for_numbers("out.jsonl", 2);
+    EXPECT_EQ(relay.stop(), 0);
+    std::istringstream lines(text_of(folder / "out.jsonl"));
+    std::string line;
+    std::getline(lines, line);
+    const auto first = nlohmann::json::parse(line);
+    EXPECT_EQ(first["idempotency_key"], "payment-7");
+    EXPECT_EQ(first["correlation_id"], "c");
+    EXPECT_EQ(first["causation_id"], "d");
+    EXPECT_EQ(first["schema_version"], "3");
+    std::getline(lines, line);
+    EXPECT_FALSE(nlohmann::json::parse(line).contains("idempotency_key"));
+}
+
+TEST_P(Relaying, an_inbox_keeps_what_a_producer_said_whatever_the_envelope) {
+    admin.exec("select baton.create_inbox('arrivals')");
+    for (const std::string envelope : {"raw", "cloudevents-structured"}) {
+        admin.exec("select baton.publish('orders', 'order.paid', '{}', idempotency_key => 'payment ' || $$" +
+                   envelope + "$$, correlation_id => 'c', causation_id => 'd', schema_version => 3)");
+        write_config(to_inbox() + "envelope = \"" + envelope + "\"\nmetadata = false\n");
+        auto relay = start("one");
+        wait_until("the event is in the inbox",
+                   [&] { return admin.value("select count(*) from pending_arrivals") == "1"; });
+        EXPECT_EQ(relay.stop(), 0);
+        EXPECT_EQ(admin.value("select concat_ws(',', idempotency_key, correlation_id, causation_id, "
+                              "schema_version) from baton.claim_inbox('arrivals', 'w')"),
+                  "payment " + envelope + ",c,d,3");
+        admin.exec(
+            "select baton.complete('arrivals', event_id, lease_token) from arrivals where lease_token is not "
+            "null");
+    }
+}
+
 TEST_P(Relaying, a_killed_owner_is_replaced_and_nothing_is_lost) {
     write_config(to_file("a.jsonl"));
     auto first = start("one");
@@ -48,6 +88,38 @@ TEST_P(Relaying, a_killed_owner_is_replaced_and_nothing_is_lost) {
     EXPECT_EQ(std::set<int>(all.begin(), all.end()).size(), 60U);
     expect_key_order(all);
     EXPECT_EQ(second.stop(), 0);
+}
+
+TEST_P(Relaying, a_killed_relay_that_is_started_again_does_not_wait_for_its_lease) {
+    write_config(to_file("a.jsonl"), {}, "one", "1h");
+    auto first = start("one");
+    publish(1, 30);
+    wait_for_numbers("a.jsonl", 30);
+    first.signal(SIGKILL);
+    first.wait(std::chrono::seconds(10));
+    publish(31, 60);
+    auto second = start("one");
+    wait_for_numbers("a.jsonl", 60);
+    expect_key_order(numbers("a.jsonl"));
+    EXPECT_EQ(second.stop(), 0);
+}
+
+TEST_P(Relaying, a_relay_that_is_only_stopped_keeps_its_lease) {
+    write_config(to_file("a.jsonl"), {}, "one", "1h");
+    auto first = start("one");
+    publish(1, 30);
+    wait_for_numbers("a.jsonl", 30);
+    const auto before = owner();
+    first.signal(SIGSTOP);
+    write_config(to_file("b.jsonl"), {}, "two", "1h");
+    auto second = start("two");
+    wait_for_log("two", "pipeline stands by");
+    EXPECT_EQ(owner(), before);
+    EXPECT_EQ(second.stop(), 0);
+    first.signal(SIGCONT);
+    publish(31, 60);
+    wait_for_numbers("a.jsonl", 60);
+    EXPECT_EQ(first.stop(), 0);
 }
 
 TEST_P(Relaying, a_paused_owner_that_wakes_up_cannot_move_the_position) {
@@ -173,6 +245,22 @@ TEST_P(Relaying, jobs_are_run_by_one_relay_where_no_worker_does) {
     EXPECT_EQ(
         admin.value("select coalesce(string_agg(name || ': ' || last_error, '; '), '') from baton.jobs"), "");
     (first_leads ? second : first).stop();
+}
+
+TEST_P(Relaying, a_refresh_of_a_stream_table_without_end_is_cancelled_where_no_worker_does) {
+    if (GetParam() == Form::extension) GTEST_SKIP() << "the worker does";
+    admin.exec(
+        "create table endless_source (n int); "
+        "select baton.create_stream_table('endless', 'select pg_sleep(100000)::text as nap from "
+        "endless_source', '1s'), baton.set_setting('stream_refresh_limit_seconds', '1'); "
+        "insert into endless_source values (1)");
+    write_config(to_file("one.jsonl"), {}, "one");
+    auto relay = start("one");
+    wait_until("it was cancelled", [&] {
+        return admin.value("select last_error from baton.stream_table_status('endless')") ==
+               "57014: the refresh took longer than stream_refresh_limit_seconds (1)";
+    });
+    EXPECT_EQ(relay.stop(), 0);
 }
 
 TEST_P(Relaying, endpoints_tell_how_it_is) {

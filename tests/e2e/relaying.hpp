@@ -27,12 +27,12 @@ class Relaying : public testing::TestWithParam<Form> {
     Relaying() { admin.exec("select baton.create_outbox('orders')"); }
 
     // A pipeline to a file; an HTTP sink that several relays may use at once would need a server of its own.
-    void write_config(const std::string& sink, const std::string& more = {},
-                      const std::string& name = "one") {
+    void write_config(const std::string& sink, const std::string& more = {}, const std::string& name = "one",
+                      const std::string& lease = "2s") {
         std::ofstream(folder / (name + ".toml"))
             << more
-            << "[[pipeline]]\nname = \"out\"\n[pipeline.source]\noutbox = \"orders\"\nlease = \"2s\"\n"
-            << "[pipeline.sink]\n"
+            << "[[pipeline]]\nname = \"out\"\n[pipeline.source]\noutbox = \"orders\"\nlease = \""
+            << lease << "\"\n[pipeline.sink]\n"
             << sink;
     }
     std::string to_file(const std::string& name) const {

@@ -32,9 +32,10 @@ intake::Incoming read_message(fuzz::Values values) {
 void check(const Event& event, const intake::Incoming& message) {
     require(!event.event_id.empty() && event.event_id.size() <= 512 && is_text(event.event_id),
             "an event has an id");
-    for (const Field& field : {event.tenant_id, event.aggregate_type, event.aggregate_id, event.event_type,
-                               event.schema_version, event.topic, event.partition_key, event.content_type,
-                               event.trace_id, event.correlation_id, event.causation_id, event.malformed})
+    for (const Field& field :
+         {event.tenant_id, event.aggregate_type, event.aggregate_id, event.event_type, event.schema_version,
+          event.topic, event.partition_key, event.content_type, event.trace_id, event.correlation_id,
+          event.causation_id, event.idempotency_key, event.malformed})
         require(!field || is_text(*field), "its fields are text");
     if (event.headers)
         require(nlohmann::json::parse(*event.headers, nullptr, false).is_object(),

@@ -159,6 +159,21 @@ TEST_P(Consuming, what_a_handler_publishes_leaves_with_its_work_or_not_at_all) {
               "t");
 }
 
+TEST_P(Consuming, a_handler_hears_what_was_said_about_an_event) {
+    admin.query(
+        is_group()
+            ? "select baton.publish('source', 'thing', '{}', correlation_id => 'c', causation_id => 'd', "
+              "idempotency_key => 'k', schema_version => 3)"
+            : "select baton.receive('work', 'm', 'thing', '{}', correlation_id => 'c', causation_id => 'd', "
+              "idempotency_key => 'k', schema_version => 3)");
+    Delivery heard;
+    worker([&](baton::Transaction&, const Delivery& delivery) { heard = delivery; })->drain();
+    EXPECT_EQ(heard.correlation_id, "c");
+    EXPECT_EQ(heard.causation_id, "d");
+    EXPECT_EQ(heard.idempotency_key, "k");
+    EXPECT_EQ(heard.schema_version, 3);
+}
+
 TEST_P(Consuming, what_is_missing_is_said_and_not_waited_for) {
     const auto with = WorkOptions{.conninfo = url};
     const auto nothing = [](baton::Transaction&, const Delivery&) {};

@@ -76,10 +76,94 @@ TEST_P(OutboxAlerts, an_outbox_that_outgrows_its_limit_is_announced) {
     EXPECT_EQ(alerted("outbox_storage_critical", "object"), "public.events");
 }
 
+TEST_P(OutboxAlerts, relays_of_others_are_notified_once_for_each_transaction) {
+    db_.exec("create schema shop; alter table events set schema shop; set search_path = shop, public");
+    db_.exec("select baton.alter_outbox('events', notify_channel => 'others')");
+    listener_.exec("listen others");
+    db_.exec(
+        "begin; insert into events (event_type) values ('x'); insert into events (event_type) values ('y'), "
+        "('z'); "
+        "select baton.publish('events', 'p', '{}'); commit");
+    db_.exec("begin; insert into events (event_type) values ('x'); rollback");
+    db_.exec("select baton.alter_outbox('events', reset => '{notify_channel}')");
+    db_.exec("insert into events (event_type) values ('x'); notify others, 'the last'");
+    std::string heard;
+    wait_until("the last word is heard", [&] {
+        listener_.wait_readable(std::chrono::milliseconds(20));
+        for (const auto& word : listener_.take_notifications())
+            heard += word.channel + ":" + word.payload + " ";
+        return heard.ends_with("the last ");
+    });
+    EXPECT_EQ(heard, "others:shop.events others:the last ");
+}
+
+TEST_P(OutboxAlerts, publishers_do_not_wait_for_a_notify_channel_that_waits_for_a_reader) {
+    db_.exec("select baton.alter_outbox('events', notify_channel => 'others')");
+    listener_.exec("begin; select from events");
+    std::atomic<bool> ended{false};
+    std::string outcome;
+    std::thread changing([&] {
+        try {
+            db_.exec("select baton.alter_outbox('events', reset => '{notify_channel}')");
+        } catch (const SqlError& error) {
+            outcome = error.sqlstate();
+        }
+        ended = true;
+    });
+    Connection watcher(url_);
+    Connection publisher(url_);
+    publisher.exec("set lock_timeout = '3s'");
+    wait_until("the change waits", [&] {
+        return ended || watcher.value("select count(*) from pg_locks where pid = $1 and not granted",
+                                      {std::to_string(db_.backend_pid())}) != "0";
+    });
+    EXPECT_NO_THROW(publisher.exec("insert into events (event_type) values ('x')"));
+    changing.join();
+    EXPECT_EQ(outcome, "55P03");
+    listener_.exec("commit");
+    db_.exec("select baton.alter_outbox('events', reset => '{notify_channel}')");
+}
+
 TEST_P(OutboxAlerts, an_alert_too_large_for_the_channel_is_cut_not_lost) {
     db_.exec(
         "select baton_internal.alert('test_alert', 'thing', jsonb_build_object('big', repeat('x', 20000)))");
     EXPECT_EQ(alerted("test_alert", "truncated"), "true");
+}
+
+TEST_P(OutboxAlerts, a_stream_table_that_fails_is_announced_and_announced_again_when_it_is_left_alone) {
+    db_.exec(
+        "create table divisors (n int); insert into divisors values (1);"
+        "select baton.create_stream_table('shaky', 'select 10 / n as q from divisors', '1 minute');"
+        "select baton.set_setting('stream_max_failures', '2'); insert into divisors values (0)");
+    const std::string attempt =
+        "update baton.stream_tables set next_due = '-infinity'; select "
+        "baton_internal.refresh_due_stream(null)";
+    db_.exec(attempt);
+    EXPECT_EQ(alerted("stream_table_failed", "error"), "22012: division by zero");
+    db_.exec(attempt);
+    EXPECT_EQ(alerted("stream_table_stopped", "failures"), "2");
+}
+
+TEST_P(OutboxAlerts, a_stream_table_that_is_not_what_it_should_be_is_announced_when_it_is_repaired) {
+    if (GetParam() == Form::plain) GTEST_SKIP() << "every refresh is full";
+    db_.exec(
+        "create table facts (n int); insert into facts values (1), (2);"
+        "select baton.create_stream_table('shown', 'select n from facts', null);"
+        "set session_replication_role = replica; alter table shown disable trigger baton_stream;"
+        "delete from shown where n = 1; alter table shown enable always trigger baton_stream;"
+        "reset session_replication_role; delete from facts where n = 1;"
+        "update baton.stream_tables set source_state = baton_internal.stream_state(stream_tables)");
+    db_.exec("select baton.refresh_stream_table('shown')");
+    EXPECT_EQ(alerted("stream_table_repaired", "wanted"), "1");
+}
+
+TEST_P(OutboxAlerts, a_stream_table_for_which_too_many_changes_wait_is_announced) {
+    if (GetParam() == Form::plain) GTEST_SKIP() << "nothing is captured";
+    db_.exec(
+        "create table facts (n int); select baton.create_stream_table('shown', 'select n from facts', null);"
+        "select baton.set_setting('stream_buffer_rows', '100');"
+        "insert into facts select generate_series(1, 1000); select baton_internal.maintain_streams()");
+    EXPECT_EQ(alerted("stream_changes_dropped", "object"), "public.shown");
 }
 
 TEST_P(OutboxAlerts, maintenance_and_dropping_an_outbox_do_not_meet_head_on) {

@@ -50,7 +50,7 @@ std::string ids(Connection& db, const std::string& group) {
         "with ordinality as p "
         "(id, event_id, tenant_id, aggregate_type, aggregate_id, event_type, schema_version, topic, "
         "partition_key, payload, headers, trace_id, "
-        "correlation_id, causation_id, occurred_at, payload_bytes, attempt, lease_token, n)",
+        "correlation_id, causation_id, idempotency_key, occurred_at, payload_bytes, attempt, lease_token, n)",
         {group});
 }
 

@@ -30,7 +30,7 @@ constexpr const char* question = R"sql(
     with roles (n, name) as (
         values (1, 'baton_producer'), (2, 'baton_consumer'), (3, 'baton_relay'), (4, 'baton_operator'), (5, 'baton_viewer')
     ), objects (place, heading, object, n, action) as (
-        select case s.nspname when 'baton' then 1 else 4 end, 'functions of `' || s.nspname || '`', p.proname::text, r.n,
+        select case s.nspname when 'baton' then 1 else 4 end, 'functions of `' || s.nspname || '`', regexp_replace(p.proname, '_[0-9]+$', '_N'), r.n,
                case when bool_or(has_function_privilege(r.name, p.oid, 'execute')) then 'execute' end
           from pg_proc p join pg_namespace s on s.oid = p.pronamespace cross join roles r
          where s.nspname in ('baton', 'baton_internal') group by 1, 2, 3, 4

@@ -41,7 +41,7 @@ TEST_F(Replication, an_event_waits_for_the_standby_that_does_not_write) {
     };
     wait_until("the standby follows", follows);
     publish();
-    EXPECT_EQ(polled(), "1");
+    wait_until("the event comes", [&] { return polled() == "1"; });
     const pid_t receiver =
         std::stoi(Connection(standby.server().url()).value("select pid from pg_stat_wal_receiver"));
     ASSERT_EQ(::kill(receiver, SIGSTOP), 0);

@@ -32,6 +32,45 @@ bool is_waiting(Connection& db, int pid) {
            "0";
 }
 
+// A subscription to tables of another database, for as long as the object lives. It applies nothing before
+// somebody enables it.
+class Subscription {
+  public:
+    Subscription(Connection& db, const std::string& from, const std::string& tables) : db_(db), from_(from) {
+        from_.exec("create publication p for table " + tables + " with (publish_via_partition_root)");
+        from_.exec("select pg_create_logical_replication_slot('capture', 'pgoutput')");
+        db_.exec("create subscription capture connection " + db_.escape_literal(from) +
+                 " publication p with (create_slot = false, enabled = false)");
+    }
+    ~Subscription() {
+        try {
+            db_.exec("alter subscription capture disable");
+            db_.exec("alter subscription capture set (slot_name = none)");
+            db_.exec("drop subscription capture");
+            wait_until("the slot is free", [this] {
+                return from_.value("select active from pg_replication_slots where slot_name = 'capture'") ==
+                       "f";
+            });
+            from_.exec("select pg_drop_replication_slot('capture')");
+        } catch (const std::exception& error) {
+            ADD_FAILURE() << error.what();
+        }
+    }
+    Subscription(const Subscription&) = delete;
+    Subscription& operator=(const Subscription&) = delete;
+
+    void enable() {
+        db_.exec("alter subscription capture enable");
+        wait_until("the rows of before are copied", [this] {
+            return db_.value("select count(*) from pg_subscription_rel where srsubstate <> 'r'") == "0";
+        });
+    }
+
+  private:
+    Connection& db_;
+    Connection from_;
+};
+
 }  // namespace
 
 TEST_F(StreamCapture, truncate_takes_rows_that_its_own_snapshot_does_not_show) {
@@ -168,6 +207,39 @@ TEST_F(StreamCapture, a_capture_does_not_wait_for_ever) {
     other.exec("commit");
 }
 
+TEST_F(StreamCapture, nobody_waits_behind_a_capture_that_waits_for_a_writer) {
+    db.exec("create table t (id int); insert into t values (1); set lock_timeout = '1s'");
+    const auto expect_free = [&](const std::string& statement) {
+        other.exec("begin; insert into t values (2)");
+        auto changed = std::async(std::launch::async, [&]() -> std::string {
+            try {
+                db.exec(statement);
+            } catch (const SqlError& error) {
+                return error.sqlstate();
+            }
+            return "it was done";
+        });
+        Connection watcher(url);
+        Connection writer(url);
+        writer.exec("set lock_timeout = '3s'");
+        wait_until("the capture waits", [&] {
+            return is_waiting(watcher, db.backend_pid()) ||
+                   changed.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+        });
+        EXPECT_NO_THROW(writer.exec("insert into t values (3)")) << statement;
+        EXPECT_EQ(changed.get(), "55P03") << statement;
+        other.exec("commit");
+    };
+    expect_free("select baton.create_stream_table('s', 'select id from t', null)");
+    db.exec("select baton.create_stream_table('s', 'select id from t', null)");
+    expect_free("select baton.alter_stream_table('s', refresh_mode => 'IMMEDIATE')");
+    db.exec("alter table t disable trigger baton_capture_insert");
+    expect_free("select baton_internal.renew_capture(s) from baton.stream_tables s");
+    expect_free("select baton_internal.release_source('t')");
+    db.exec("select baton.refresh_stream_table('s')");
+    EXPECT_EQ(db.value("select baton.verify_stream_table('s')"), "(0,0)");
+}
+
 TEST_F(StreamCapture, what_logical_replication_applies_is_captured) {
     const auto from = cluster().quiet_database();
     Connection publisher(from);
@@ -183,17 +255,11 @@ TEST_F(StreamCapture, what_logical_replication_applies_is_captured) {
     db.exec(
         "select baton_internal.capture_source('t', '{1,2}'), baton_internal.capture_source('p', '{1,2}')");
     const auto before = db.value(state);
-    publisher.exec("create publication p for table t, p with (publish_via_partition_root)");
-    publisher.exec("select pg_create_logical_replication_slot('capture', 'pgoutput')");
-    db.exec("create subscription capture connection " + db.escape_literal(from) +
-            " publication p with (create_slot = false, enabled = false)");
+    Subscription subscription(db, from, "t, p");
     EXPECT_NE(db.value(state), before) << "whoever has relied on the capture begins anew";
     const CapturedSource plain(db, "t", {"id", "v"});
     const CapturedSource parted(db, "p", {"id", "v"});
-    db.exec("alter subscription capture enable");
-    wait_until("the rows of before are copied", [&] {
-        return db.value("select count(*) from pg_subscription_rel where srsubstate <> 'r'") == "0";
-    });
+    subscription.enable();
     publisher.exec(
         "insert into t select g, 'x' from generate_series(2, 9) g; insert into p select g * 30, 'x' from "
         "generate_series(1, 6) g");
@@ -206,13 +272,48 @@ TEST_F(StreamCapture, what_logical_replication_applies_is_captured) {
     EXPECT_EQ(parted.differences(db), "0");
     EXPECT_EQ(db.value("select sum(weight) from " + plain.buffer()), db.value("select count(*) from t"));
     EXPECT_EQ(db.value("select sum(weight) from " + parted.buffer()), "1");
-    db.exec("alter subscription capture disable");
-    db.exec("alter subscription capture set (slot_name = none)");
-    db.exec("drop subscription capture");
-    wait_until("the slot is free", [&] {
-        return publisher.value("select active from pg_replication_slots where slot_name = 'capture'") == "f";
-    });
-    publisher.exec("select pg_drop_replication_slot('capture')");
+}
+
+TEST_F(StreamCapture, a_stream_table_follows_a_subscription_that_came_later) {
+    const auto from = cluster().quiet_database();
+    Connection publisher(from);
+    publisher.exec("create table t (id int primary key, v int); insert into t values (1, 1)");
+    db.exec(
+        "create table t (id int primary key, v int); insert into t values (100, 1);"
+        "select baton.create_stream_table('doubles', 'select id, v * 2 as v from t', null, 'DIFFERENTIAL')");
+    const auto refreshed = [this] {
+        return db.value("select mode from baton.refresh_stream_table('doubles')");
+    };
+    const auto wrong = [this] {
+        return db.value("select missing + surplus from baton.verify_stream_table('doubles')");
+    };
+    const auto applied = [this](const std::string& id) {
+        wait_until("all is applied",
+                   [&] { return other.value("select count(*) from t where id = " + id) == "1"; });
+    };
+    db.exec("insert into t values (101, 1)");
+    EXPECT_EQ(refreshed(), "DIFFERENTIAL");
+    EXPECT_EQ(refreshed(), "DIFFERENTIAL") << "this session knows the stream table now";
+    {
+        Subscription subscription(other, from, "t");
+        subscription.enable();
+        publisher.exec("insert into t values (2, 2), (3, 3); update t set v = 9 where id = 1");
+        publisher.exec("insert into t values (4, 4)");
+        applied("4");
+        EXPECT_EQ(refreshed(), "FULL") << "nobody captured what was applied before";
+        EXPECT_EQ(wrong(), "0");
+        publisher.exec(
+            "delete from t where id = 2; update t set v = 7 where id = 3; insert into t values (5, 5)");
+        applied("5");
+        EXPECT_EQ(refreshed(), "DIFFERENTIAL") << "now triggers of rows capture what is applied";
+        EXPECT_EQ(wrong(), "0");
+        EXPECT_EQ(db.value("select count(*) from doubles"), "6");
+    }
+    db.exec("insert into t values (102, 1)");
+    refreshed();
+    db.exec("insert into t values (103, 1)");
+    EXPECT_EQ(refreshed(), "DIFFERENTIAL") << "without the subscription all is as before";
+    EXPECT_EQ(wrong(), "0");
 }
 
 TEST_F(StreamCapture, a_restored_source_is_written_to_before_it_is_captured_again) {

@@ -210,3 +210,17 @@ TEST_F(StreamCrash, of_a_table_that_somebody_made_unlogged_is_made_up_for) {
         db->value("select format('%s %s', missing, surplus) from baton.verify_stream_table('tester.joined')"),
         "0 0");
 }
+
+TEST_F(StreamCrash, of_a_source_that_was_unlogged_and_is_logged_again_is_noticed) {
+    db->exec("alter table orders set unlogged");
+    cluster().server().kill_hard();
+    cluster().server().start();
+    connect();
+    EXPECT_EQ(db->value("select count(*) from orders"), "0");
+    db->exec("alter table orders set logged; insert into orders values (9999, 3, 3)");
+    refresh_all(*db);
+    EXPECT_EQ(subject_differences(*db), "");
+    change_sources(*db, 3);
+    EXPECT_EQ(refresh_all(*db), modes) << "from then on by differences again";
+    EXPECT_EQ(subject_differences(*db), "");
+}

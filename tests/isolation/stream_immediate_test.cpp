@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <future>
 #include <random>
 #include <thread>
 
@@ -204,4 +205,143 @@ TEST_F(StreamImmediate, a_prepared_transaction_holds_up_only_whoever_writes_next
     db_->exec("commit prepared 'immediate'");
     other.exec("insert into lines (product, amount) values (2, 1)");
     EXPECT_EQ(differences(), "none");
+}
+
+TEST_F(StreamImmediate, a_writer_who_does_not_want_to_wait_stops_nothing) {
+    create("totals",
+           "select p.name, count(*) as n from products p join lines l on l.product = p.id group by p.name",
+           "IMMEDIATE");
+    Connection other(url_);
+    other.exec("begin; lock table baton_internal.stream_outboxes in access exclusive mode");
+    db_->exec("set lock_timeout = '100ms'; alter table lines alter amount set default 1");
+    try {
+        db_->exec("insert into lines (product, amount) values (2, 1)");
+        ADD_FAILURE() << "somebody has a lock";
+    } catch (const SqlError& error) {
+        EXPECT_EQ(error.sqlstate(), "55P03");
+    }
+    other.exec("rollback");
+    db_->exec("insert into lines (product, amount) values (2, 1)");
+    EXPECT_EQ(differences(), "none");
+}
+
+// What a writer does who waits for somebody who is dropping something.
+class WriterBehindDrop : public StreamImmediate, public testing::WithParamInterface<const char*> {};
+
+TEST_P(WriterBehindDrop, goes_on) {
+    create("totals",
+           "select p.name, count(*) as n from products p join lines l on l.product = p.id group by p.name",
+           "IMMEDIATE");
+    db_->exec("alter table lines drop constraint lines_product_fkey");
+    Connection writer(url_);
+    const std::string pid = writer.value("select pg_backend_pid()");
+    writer.exec("insert into lines (product, amount) values (1, 1)");
+    db_->exec("begin; drop table " + std::string(GetParam()));
+    std::string failure;
+    auto writing = std::async(std::launch::async, [&] {
+        try {
+            writer.exec("insert into lines (product, amount) values (2, 1)");
+        } catch (const SqlError& error) {
+            failure = error.what();
+        }
+    });
+    Connection watcher(url_);
+    wait_until("the writer waits",
+               [&] { return watcher.value("select cardinality(pg_blocking_pids($1)) > 0", {pid}) == "t"; });
+    db_->exec("commit");
+    writing.get();
+    EXPECT_EQ(failure, "");
+    EXPECT_EQ(db_->value("select count(*) from lines"), "42");
+}
+
+INSTANTIATE_TEST_SUITE_P(, WriterBehindDrop, testing::Values("totals", "products cascade"));
+
+// A writer deletes what everybody has seen of its own changes, too: nobody else knows these yet.
+TEST_F(StreamImmediate,
+       changes_that_a_writer_deletes_are_not_missed_by_a_stream_table_that_is_made_meanwhile) {
+    create("first", "select id, amount from lines", "IMMEDIATE");
+    Connection writer(url_);
+    writer.exec("begin; insert into lines (product, amount) select 1, n from generate_series(1, 1500) n");
+    writer.exec("insert into lines (product, amount) values (1, 0)");
+    const auto buffer = writer.value("select baton_internal.change_buffer('lines')");
+    EXPECT_EQ(writer.value("select count(*) from " + buffer), "1") << "the statement before was seen";
+    Connection maker(url_);
+    const auto pid = maker.value("select pg_backend_pid()");
+    auto making = std::async(std::launch::async, [&] {
+        for (bool made = false; !made;) try {
+                maker.exec(
+                    "select baton.create_stream_table('second', 'select id, amount from lines', null, "
+                    "'DIFFERENTIAL')");
+                made = true;
+            } catch (const SqlError& error) {
+                ASSERT_EQ(error.sqlstate(), "55P03") << error.what();
+            }
+    });
+    wait_until("the maker waits",
+               [&] { return db_->value("select cardinality(pg_blocking_pids($1)) > 0", {pid}) == "t"; });
+    writer.exec("update lines set amount = -1 where id < 5; commit");
+    making.get();
+    db_->exec("select baton.refresh_stream_table('second')");
+    EXPECT_EQ(differences(), "none");
+    writer.exec(
+        "insert into lines (product, amount) select 1, n from generate_series(1, 1500) n;"
+        "insert into lines (product, amount) values (1, 0)");
+    EXPECT_EQ(db_->value("select count(*) from " + buffer), "1501") << "the second one has not seen them";
+    db_->exec("select baton.refresh_stream_table('second')");
+    EXPECT_EQ(differences(), "none");
+}
+
+TEST_F(StreamImmediate, a_partition_is_attached_without_waiting_for_a_writer) {
+    db_->exec(
+        "create table readings (id int, place int) partition by range (id);"
+        "create table low partition of readings for values from (0) to (10);"
+        "create table high (id int, place int); insert into high values (11, 1)");
+    create("places", "select place, count(*) as n from readings group by place", "IMMEDIATE");
+    Connection writer(url_);
+    writer.exec("begin; insert into readings values (1, 1)");
+    db_->exec("set statement_timeout = '60s'");
+    db_->exec("alter table readings attach partition high for values from (10) to (20)");
+    writer.exec("commit");
+    db_->exec("insert into high values (12, 1)");
+    EXPECT_EQ(differences(), "none") << "who writes next brings the rows of the partition along";
+    db_->exec("insert into high values (13, 2)");
+    EXPECT_EQ(db_->value("select last_mode from baton.stream_table_status('places')"), "DIFFERENTIAL");
+    EXPECT_EQ(differences(), "none");
+}
+
+// Rows that a session writes as a replica fire row triggers, one after the other, when all are there already.
+TEST_F(StreamImmediate, what_a_replica_writes_is_captured_whole_before_a_refresh) {
+    Connection& db = *db_;
+    db.exec("select pg_replication_origin_create('elsewhere')");
+    db.exec(
+        "create table numbers (id int primary key, k int, v int);"
+        "create table parts (id int, k int) partition by list (k);"
+        "create table parts_0 partition of parts for values in (0);"
+        "create table parts_1 partition of parts for values in (1, 2)");
+    for (const auto* const stream :
+         {"'pairs', 'select a.id, b.id as other, a.v + b.v as sum from numbers a join numbers b on a.k = "
+          "b.k'",
+          "'children', 'select a.id, b.id as other from numbers a left join numbers b on a.id = b.k'",
+          "'part_pairs', 'select a.id, b.id as other from parts a join parts b on a.k = b.k'"})
+        db.exec("select baton.create_stream_table(" + std::string(stream) + ", null, 'IMMEDIATE')");
+    db.exec("set session_replication_role = replica");
+    for (const auto* const statement :
+         {"insert into numbers select n, n % 3, n from generate_series(1, 18) n",
+          "update numbers set v = v + 1 where id in (2, 5, 8, 11)", "update numbers set k = 1 where id < 12",
+          "insert into numbers values (2, 2, 2), (20, 2, 2) on conflict (id) do update set v = 0",
+          "delete from numbers where id in (1, 4, 7, 10)",
+          "insert into parts select n, n % 3 from generate_series(1, 9) n",
+          "update parts set k = (k + 1) % 3", "delete from parts_1 where id < 5",
+          "truncate numbers, parts_0"}) {
+        db.exec(statement);
+        EXPECT_EQ(db.value("select coalesce(string_agg(format('%s lacks %s, has %s too many', s.relation, "
+                           "v.missing, v.surplus), '; '), 'none') from baton.stream_tables s cross join "
+                           "lateral baton.verify_stream_table(s.relation::text) v where v.missing + "
+                           "v.surplus > 0"),
+                  "none")
+            << statement;
+    }
+    EXPECT_EQ(db.value("select string_agg(distinct last_mode, ' ') from baton.stream_table_status()"),
+              "DIFFERENTIAL");
+    db.exec("select pg_replication_origin_drop('elsewhere')");
 }

@@ -69,6 +69,34 @@ class StreamRaces : public testing::TestWithParam<Form> {
 
 }  // namespace
 
+TEST_P(StreamRaces, one_that_is_computed_in_full_says_so_once_with_the_reason) {
+    std::vector<std::string> notices;
+    one_->on_notice([&](const std::string& text) { notices.push_back(text); });
+    one_->exec(
+        "set client_min_messages = notice;"
+        "create function touch() returns int language sql volatile as 'select 1'");
+    const auto said = [&](const std::string& statement) {
+        notices.clear();
+        one_->exec(statement);
+        std::string all;
+        for (const auto& notice : notices) all += notice.substr(0, notice.find('\n')) + "|";
+        return all;
+    };
+    const bool is_extension = GetParam() == Form::extension;
+    const std::string in_full =
+        is_extension ? "stream table public.whole is computed in full by each refresh: " : "";
+    EXPECT_EQ(said("select baton.create_stream_table('plain', 'select n from source', null)"), "");
+    EXPECT_NE(said("select baton.create_stream_table('whole', 'select n, random() as r from source', null)")
+                  .find(is_extension ? in_full + "random() may give another result" : ""),
+              std::string::npos);
+    EXPECT_EQ(said("select baton.refresh_stream_table('whole')"), "");
+    EXPECT_EQ(said("select baton.alter_stream_table('whole', schedule => '1 hour')"), "");
+    EXPECT_EQ(said("select baton.alter_stream_table('whole', refresh_mode => 'FULL')"), "");
+    EXPECT_NE(said("select baton.alter_stream_table('whole', query => 'select n, touch() as r from source')")
+                  .find("the query calls public.touch(), which may write: every refresh calls it again"),
+              std::string::npos);
+}
+
 TEST_P(StreamRaces, of_two_refreshes_at_once_one_does_the_work) {
     one_->exec("update source set v = v + 1 where n <= 10");
     one_->exec("begin");
@@ -91,7 +119,8 @@ TEST_P(StreamRaces, a_refresh_that_waited_for_one_that_failed_does_the_work) {
 
 TEST_P(StreamRaces, what_a_transaction_changed_after_its_refresh_comes_with_the_next) {
     one_->exec("begin; select pg_current_xact_id()");
-    other_->exec("update source set v = v + 1 where n = 3");  // a later transaction, committed before the refresh
+    other_->exec(
+        "update source set v = v + 1 where n = 3");  // a later transaction, committed before the refresh
     refresh(*one_);
     one_->exec("update source set v = v + 1 where n <= 2; commit");
     const auto next = refresh(*one_);

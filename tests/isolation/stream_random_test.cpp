@@ -70,7 +70,7 @@ TEST(StreamRandom, stream_tables_and_their_outboxes_hold_what_their_queries_give
     plan.only = from_environment("BATON_STREAM_ONLY", -1);
     plan.waves = from_environment("BATON_STREAM_WAVES", 1);
     const int first = from_environment("BATON_STREAM_SEED", 1);
-    const int rounds = from_environment("BATON_STREAM_ROUNDS", 3);
+    const int rounds = from_environment("BATON_STREAM_ROUNDS", 5);
     for (int seed = first; seed < first + rounds; ++seed) {
         plan.seed = static_cast<std::uint64_t>(seed);
         StreamTester tester(shared_cluster(Form::extension).quiet_database(), plan);

@@ -15,15 +15,17 @@ insert into jobs (id, key, body) select n, 'k' || n % 2, jsonb_build_object('n',
 insert into jobs (id, key, body) values (7, null, '{"n": 7}');
 
 -- Do what a relay does, and return the ids.
-create function run(which text, variadic parameters text[]) returns setof text language sql as $$
-    select c.id from baton.adopted_outboxes a, baton_internal.claim_rows_for_relay(a.outbox_id, parameters[1], parameters[2]::int, 30, parameters[3]::text[], parameters[4]::text[], 1000000, 1000000) c
-     where a.table_name = 'jobs' and which = 'claim'
-    union all
-    select baton_internal.release_rows(a.outbox_id, parameters[1]::text[], parameters[2]) from baton.adopted_outboxes a where a.table_name = 'jobs' and which = 'release'
-    union all
-    select baton_internal.renew_rows(a.outbox_id, parameters[1]::text[], parameters[2]) from baton.adopted_outboxes a where a.table_name = 'jobs' and which = 'renew'
-    union all
-    select h.id from baton.adopted_outboxes a, baton_internal.held_rows(a.outbox_id, parameters[1]::text[], parameters[2]) h where a.table_name = 'jobs' and which = 'held'
+create function run(which text, variadic parameters text[]) returns setof text language plpgsql as $$
+declare
+    jobs int := (select outbox_id from baton.adopted_outboxes where table_name = 'jobs');
+begin
+    return query execute case which
+        when 'claim' then 'select c.id from baton_internal.claim_rows_for_relay($1, $2[1], $2[2]::int, 30, $2[3]::text[], $2[4]::text[], 1000000, 1000000) c'
+        when 'release' then 'select baton_internal.release_rows($1, $2[1]::text[], $2[2])'
+        when 'renew' then 'select baton_internal.renew_rows($1, $2[1]::text[], $2[2])'
+        when 'held' then 'select h.id from baton_internal.held_rows($1, $2[1]::text[], $2[2]) h'
+    end using jobs, parameters;
+end
 $$;
 
 select results_eq($$select run('claim', 'w', '10', '{k1}', '{}')$$, $$values ('2'), ('4'), ('6'), ('7')$$,

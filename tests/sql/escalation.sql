@@ -104,7 +104,80 @@ update den.box set event_id = row('1')::den.disguise, processed_at = null;
 select lives_ok($$ update den.box set processed_at = now() $$, 'a message is finished again after the type of its id was changed');
 reset role;
 select is((select array_agg(who) from public.sightings where via = 'cast'), null, 'no cast of the table''s owner ran as anybody else');
+
+-- the type of a source's column: nothing of its owner's runs for the sake of a change buffer, which is baton's
+set role :"mallory";
+create function den.by_constant(x int) returns boolean language plpgsql immutable as $$ begin return den.grab('constant'); end $$;
+create function den.by_difference(one int, other int) returns float8 language plpgsql immutable as $$ begin perform den.grab('difference'); return one - other; end $$;
+create domain den.checked as int check (den.by_check(value::text)) check (den.by_constant(1));
+create type den.stretch as range (subtype = int, subtype_diff = den.by_difference);
+create domain den.checked_stretch as den.stretch check (den.by_check(value::text));
+create type den.pair as (x den.checked);
+create table den.source (id int, a int, x den.checked, s den.stretch, many den.checked[], p den.pair, cs den.checked_stretch, later text);
+select lives_ok($$ select baton.create_stream_table('den.first', 'select id, a from den.source', null, 'DIFFERENTIAL') $$, 'a source is followed');
+insert into den.source select i, i, i, den.stretch(i, i + 1), array[i], row(i)::den.pair, den.stretch(i, i + 1), i::text from generate_series(1, 400) i;
+reset role;
+delete from public.sightings;
+set role :"mallory";
+select lives_ok(format('select baton.create_stream_table(%L, %L, null, %L)', 'den.of_' || c, 'select id, ' || c || ' from den.source', 'DIFFERENTIAL'), 'and so is its column ' || c)
+  from unnest('{s,many,p,x,cs}'::text[]) c;
+alter table den.source alter later type den.checked using later::int;
+select lives_ok($$ select baton.create_stream_table('den.of_later', 'select id, later from den.source', null, 'DIFFERENTIAL') $$, 'and one that became a domain');
+insert into den.source select i, i, i, den.stretch(i, i + 1), array[i], row(i)::den.pair, den.stretch(i, i + 1), i from generate_series(401, 800) i;
+select lives_ok($$ select baton.refresh_stream_table('den.of_' || c) from unnest('{s,many,p,x,cs,later}'::text[]) c $$, 'all follow');
+reset role;
+select format('analyze %s', baton_internal.change_buffer('den.source')) \gexec
+select lives_ok($$ select baton_internal.maintain_streams(), baton.refresh_stream_table('den.of_x') $$, 'maintenance goes on');
+select is((select array_agg(distinct who || ' ' || via) from public.sightings where who <> 'mallory_' || current_database()), null, 'no code of a type ran as anybody but its owner');
+select is((select count(*)::int from den.of_x), 800, 'and the rows are there');
+select results_eq($$ select v.* from unnest('{s,many,p,x,cs,later}'::text[]) c cross join lateral baton.verify_stream_table('den.of_' || c) v $$,
+                  $$ select 0::bigint, 0::bigint from generate_series(1, 6) $$, 'all of them');
 \endif
+
+-- functions and operators that fit better than the server's own, in a schema of the caller's search path
+create schema traps;
+grant all on schema traps to :"mallory";
+set role :"mallory";
+select format('create function traps.%s returns %s language plpgsql as $f$ begin perform den.grab(%L); return null; end $f$', t.signature, t.type, 'trap ' || t.signature)
+  from (values ('format(text, text)', 'text'), ('format(text, text, text)', 'text'), ('format(text, name, text)', 'text'), ('format(text, name, name)', 'text'), ('format(text, regclass)', 'text'),
+               ('format(text, regclass, text)', 'text'), ('cardinality(text[])', 'int'), ('unnest(text[])', 'text'), ('to_jsonb(text)', 'jsonb'), ('parse_ident(text)', 'text[]'),
+               ('num_nonnulls(text, text, text, text)', 'int'), ('array_remove(text[], text)', 'text[]'), ('to_timestamp(int)', 'timestamptz'), ('to_timestamp(numeric)', 'timestamptz'),
+               ('jsonb_build_object(text, text, text, bigint, text, bigint)', 'jsonb'), ('jsonb_build_object(text, bigint, text, bigint)', 'jsonb'),
+               ('jsonb_build_object(text, text, text, text, text, text, text, text)', 'jsonb'),
+               ('same(regclass, regclass)', 'boolean'), ('same_oid(oid, regclass)', 'boolean'),
+               ('jsonb_build_object(text, text, text, text, text, text, text, jsonb, text, boolean)', 'jsonb'), ('jsonb_build_object(text, text, text, text, text, boolean)', 'jsonb'),
+               ('jsonb_build_object(text, text, text, text, text, boolean, text, text, text, int, text, interval, text, interval, text, text)', 'jsonb'),
+               ('jsonb_build_object(text, interval, text, interval, text, interval, text, bigint, text, interval, text, boolean, text, bigint)', 'jsonb'),
+               ('jsonb_build_object(text, text, text, boolean, text, boolean, text, interval, text, bigint, text, interval, text, interval, text, interval, text, bigint)', 'jsonb')) t (signature, type) \gexec
+create operator traps.= (leftarg = regclass, rightarg = regclass, function = traps.same);
+create operator traps.= (leftarg = oid, rightarg = regclass, function = traps.same_oid);
+grant usage on schema traps, den to public;
+reset role;
+delete from public.sightings;
+create table public.trapped (id int);
+set search_path = public, traps;
+select lives_ok($$ select baton.create_stream_table('trapped_copy', 'select id from trapped', null) $$, 'a stream table is made');
+select lives_ok($$ select baton.alter_stream_table('trapped_copy', query => 'select id, 1 as one from trapped', schedule => '1s') $$, 'changed');
+select lives_ok($$ select baton.refresh_stream_table('trapped_copy'), baton.verify_stream_table('trapped_copy'), baton.repair_stream_table('trapped_copy') $$, 'refreshed, verified, repaired');
+select lives_ok($$ select baton.enable_outbox('trapped_copy') $$, 'published');
+select lives_ok($$ select baton.disable_outbox('trapped_copy'), baton.drop_stream_table('trapped_copy') $$, 'and dropped');
+select lives_ok($$ select baton.create_outbox('trapped_events') $$, 'an outbox is made');
+select lives_ok($$ select baton.alter_outbox('trapped_events', retention => '1 day') $$, 'changed');
+select lives_ok($$ select baton.create_consumer_group('trapped_group', 'trapped_events') $$, 'read');
+select lives_ok($$ select baton.publish('trapped_events', 't', '{}'), baton.drop_consumer_group('trapped_group') $$, 'written');
+select lives_ok($$ select baton.drop_outbox('trapped_events') $$, 'and dropped');
+select lives_ok($$ select baton.create_inbox('trapped_box'), baton.receive('trapped_box', '1', 't', '{}'), baton.receive('trapped_box', '2', 't', '{}', correlation_id => 'c'),
+                          baton.drop_inbox('trapped_box') $$, 'so is an inbox');
+create table public.trapped_mails (id int primary key, kind text, body text, sent_at timestamptz);
+select lives_ok($$ select baton.adopt_outbox('trapped_mails', mapping => '{"columns": {"id": "id", "event_type": "kind", "payload": "body", "processed_at": "sent_at"}}', dry_run => dry)
+                     from unnest('{t,f}'::boolean[]) dry $$, 'an outbox is adopted');
+select lives_ok($$ select count(*) from baton.claim_adopted('trapped_mails', 'w') $$, 'worked');
+select lives_ok($$ select baton.unadopt_outbox('trapped_mails') $$, 'and let go');
+select lives_ok($$ select count(*) from baton.all_dead_letters(after => '1:x') $$, 'dead letters are listed');
+select lives_ok($$ select baton.uuid_v7_time('0190a0a0-0000-7000-8000-000000000001') $$, 'and ids are read');
+reset search_path;
+select is((select array_agg(distinct who || ': ' || via) from public.sightings), null, 'nothing in a schema of the search path took the place of the server''s own functions');
+delete from public.sightings;
 
 -- tenants do not know of each other's groups
 select 'worker_' || current_database() as worker \gset

@@ -17,8 +17,13 @@ select is((baton.inbox_health('inb') ->> 'avg_processing_time_sec')::numeric, 2.
 update inb set processed_at = now() where processed_at is not null;
 select is((baton.inbox_health('inb') ->> 'throughput_per_sec')::numeric, round(2 / 60.0, 3), 'throughput of the last minute');
 select is((baton.inbox_health('inb') ->> 'duplicate_rate_pct')::numeric, 20.00, 'processed messages still count in the rate');
-select results_eq('select event_type, pending, processed, dead_letter from stats_inb order by 1',
+select results_eq('select event_type, pending, processed_last_hour, dead_letter from stats_inb order by 1',
                   $$values ('kind0', 1::bigint, 1::bigint, 0::bigint), ('kind1', 1, 1, 0)$$, 'statistics by event type');
+savepoint two_hours_ago;
+update inb set received_at = now() - interval '3 hours', processed_at = now() - interval '2 hours' where event_id = 'e1';
+select results_eq('select event_type, processed_last_hour, avg_processing_time_sec_last_hour is null from stats_inb order by 1',
+                  $$values ('kind0', 1::bigint, false), ('kind1', 0, true)$$, 'of what was processed they know the last hour, as their columns say');
+rollback to two_hours_ago;
 select is(baton.inbox_health('inb') ->> 'health_status', 'healthy', 'two fresh pending ones are healthy');
 
 -- thresholds

@@ -47,6 +47,25 @@ select throws_ok($$select * from baton.receive_many('inb', '[{"event_id": "ok"},
 select is((select count(*) from inb where event_id = 'ok'), 0::bigint, 'and the batch is all or nothing');
 select is((select sum(duplicates) from baton_internal.inbox_duplicates), 3::bigint, 'duplicates are counted');
 
+-- what a message says of itself
+select is(baton.receive('inb', 'said', 't', '{}', headers => '{"h": 1}', correlation_id => 'c', causation_id => 'd', idempotency_key => 'k', schema_version => 3), 'new',
+          'a message may say what caused it');
+select is((select headers from inb where event_id = 'said'),
+          '{"h": 1, "correlation-id": "c", "causation-id": "d", "idempotency-key": "k", "schema-version": "3"}', 'its headers keep that');
+select is(array(select outcome from baton.receive_many('inb', '[
+        {"event_id": "said1", "headers": {"h": 1}, "correlation_id": "c1", "causation_id": "d1", "idempotency_key": "k1", "schema_version": 2},
+        {"event_id": "said2", "correlation_id": "c2", "headers": null}, {"event_id": "said3", "headers": {"schema_version": "two", "correlation_id": "c3"}},
+        {"event_id": "said4", "headers": [1], "correlation_id": "c4"}, {"event_id": "said5"}]')), '{new,new,new,new,new}'::text[], 'in a batch too');
+select results_eq($$ select event_id, headers, correlation_id, causation_id, idempotency_key, schema_version
+                       from baton.claim_inbox('inb', 'w') where event_id like 'said%' order by 1 $$,
+    $$ values ('said', '{"h": 1, "correlation-id": "c", "causation-id": "d", "idempotency-key": "k", "schema-version": "3"}'::jsonb, 'c', 'd', 'k', 3),
+              ('said1', '{"h": 1, "correlation-id": "c1", "causation-id": "d1", "idempotency-key": "k1", "schema-version": "2"}', 'c1', 'd1', 'k1', 2),
+              ('said2', '{"correlation-id": "c2"}', 'c2', null, null, null), ('said3', '{"schema_version": "two", "correlation_id": "c3"}', 'c3', null, null, null),
+              ('said4', '[1]', null, null, null, null), ('said5', null, null, null, null, null) $$,
+    'a claim shows it, and says nothing where nothing is said');
+delete from inb where event_id like 'said%';
+select baton.release_inbox('inb', array(select event_id from inb where lease_token is not null), (select lease_token from inb where lease_token is not null limit 1));
+
 -- malformed
 select is(baton.receive_malformed('inb', 'bad', '\xff00', 'not JSON', 'kafka'), 'new', 'an unreadable message is kept');
 select is(baton.receive_malformed('inb', 'bad', '\xff00', 'not JSON', 'kafka'), 'duplicate', 'once');

@@ -47,6 +47,13 @@ select lives_ok($$ select baton.alter_outbox('order_events', retention => '2 hou
 select is((select (retention, archive_for)::text from baton.outboxes where relation = 'order_events'::regclass), '(02:00:00,"1 day")', 'and are');
 select lives_ok($$ select baton.alter_outbox('order_events', reset => '{retention}') $$, 'and be set back');
 select is((select (retention, archive_for)::text from baton.outboxes where relation = 'order_events'::regclass), '(,"1 day")', 'the others stay');
+select lives_ok($$ select baton.alter_outbox('order_events', notify_channel => 'new-orders') $$, 'others may be notified');
+select is((select notify_channel from baton.outboxes where relation = 'order_events'::regclass), 'new-orders', 'which is kept');
+select has_trigger('order_events', 'baton_notify', 'by a trigger');
+select lives_ok($$ select baton.alter_outbox('order_events', notify_channel => 'others'), baton.alter_outbox('order_events', reset => '{notify_channel}') $$, 'elsewhere, or not any more');
+select hasnt_trigger('order_events', 'baton_notify', 'then it costs nothing');
+select throws_ok(format($$ select baton.alter_outbox('order_events', notify_channel => %L) $$, channel), '22023', null, 'a channel is not called so: ' || channel)
+  from unnest(array['', repeat('x', 64), 'baton_alert']) channel;
 select throws_ok($$ select baton.alter_outbox('order_events', retention => '-1 hour') $$, '22023', null, 'to nonsense they cannot');
 
 select baton.create_consumer_group('mail', 'order_events');

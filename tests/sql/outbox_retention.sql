@@ -34,6 +34,8 @@ select baton.commit_offset('slow', 'c', 6);
 select is((select count(*)::int from baton.poll_outbox('slow', 'c', 5)), 1, 'it moves on');
 call baton.run_maintenance('events');
 select is((select min(id) from events), 1000000000::bigint, 'now the old partition goes, with all that was in it');
+select is((select (last_drained_count, last_drained_at between now() - interval '1 hour' and clock_timestamp() + interval '1 day')::text from baton.outbox_status('events')), '(6,t)',
+          'the status tells when and how many');
 select baton.commit_offset('slow', 'c', 1000000000);
 select time_passes('121 minutes');
 call baton.run_maintenance('events');

@@ -12,6 +12,21 @@ select is((select lag_rows from baton.consumer_lag('g') limit 1), 6::bigint, 'co
 select is((select last_offset from baton.consumer_lag('g') limit 1), 4::bigint, 'the last offset is shown');
 select ok((select lag_seconds > 0 from baton.group_lag where group_name = 'g'), 'in seconds too');
 
+-- the names that dashboards for consumer groups expect
+select is((select (consumer_id, last_offset, healthy, lag_rows, last_heartbeat_at <= clock_timestamp() and heartbeat_age_seconds >= 0)::text
+             from baton.consumer_status where group_name = 'g'), '(c,4,t,6,t)', 'consumer_status: a consumer with offset, health and lag');
+select is((select array_agg(heartbeat_age_sec = heartbeat_age_seconds and heartbeat_age_sec >= 0) from baton.consumer_lag('g')), '{t}', 'the age of a heartbeat under its other name');
+select ok((select heartbeat_age_sec >= 0 from baton.consumer_status where group_name = 'g'), 'there, too');
+select baton.create_consumer_group('empty', 'events');
+select is((select array_agg(group_name order by group_name) from baton.consumer_status), '{g}', 'a group without consumers has none there');
+select is((select array_agg((group_name, lag_rows, consumers, healthy_consumers)::text order by group_name) from baton.consumer_group_lag),
+          (select array_agg((group_name, lag_rows, consumers, healthy_consumers)::text order by group_name) from baton.group_lag), 'consumer_group_lag: as group_lag');
+select is((select count(*)::int from baton.poll_outbox('g', 'c', 1)), 1, 'a lease');
+select is((select array_agg((group_name, consumer_id, first_id, last_id, visibility_until > clock_timestamp())::text) from baton.consumer_active_leases),
+          (select array_agg((group_name, consumer_id, first_id, last_id, true)::text) from baton.active_leases), 'consumer_active_leases: as active_leases');
+select isnt_empty('select from baton.consumer_active_leases where consumer_id = ''c''', 'and there is one');
+select baton.drop_consumer_group('empty');
+
 select lives_ok($$ select baton.seek_offset('g', 'c', 2) $$, 'back to an id');
 select is((select array_agg(id) from baton.poll_outbox('g', 'c')), '{3,4,5,6,7,8,9,10}'::bigint[], 'everything after it comes again');
 select lives_ok($$ select baton.seek_offset('g', 'c', to_time => '2026-01-01 08:00') $$, 'to a time');

@@ -59,4 +59,10 @@ select lives_ok($$ select baton.create_stream_table('recursive', 'with recursive
 select is((select sum(n)::int from recursive), 15, 'is computed');
 select lives_ok($$ select baton.create_stream_table('untyped', 'select ''x'' as x, null as y', null) $$, 'literals without a type are texts');
 select throws_ok($$ select baton.create_stream_table('constant', 'select 1 as a') $$, '42710', null, 'one that is there');
+create sequence counter;
+create view counted as select nextval('counter') as n;
+select throws_ok(format('select baton.create_stream_table(%L, %L, null)', 'moving', q), '22023', 'the query moves a sequence', q)
+  from unnest(array['select nextval(''counter'') as n', 'select setval(''counter'', 3) as n', 'select setval(''counter'', 3, false) as n', 'select n from counted', 'select 1 as n where exists (select nextval(''counter''))']) q;
+select is(last_value, 1::bigint, 'no sequence has moved') from counter;
+select lives_ok($$ select baton.create_stream_table('random_numbers', 'select random() as n, last_value from counter', null) $$, 'other volatile functions are let in');
 select * from finish();

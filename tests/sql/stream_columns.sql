@@ -40,4 +40,16 @@ alter table renamed alter customer set statistics 10, alter customer set storage
 create index on renamed (customer);
 insert into sales values (5, 'eve', 50);
 select is((select inserted from baton.refresh_stream_table('renamed')), 1::bigint, 'storage, statistics and indexes are the owner''s');
+
+-- more columns than an index of them has room for; rows differ in the last ones only
+select format('create table wide (%s, id int primary key)', string_agg(format('c%s int', g), ', ')) from generate_series(1, 520) g \gexec
+insert into wide (c520, id) select g % 2, g from generate_series(1, 4) g;
+select lives_ok($$ select baton.create_stream_table('wider', 'select * from wide', null) $$, 'a table of 521 columns');
+select is((select effective_mode from baton.stream_table_status('wider')), (select case form when 'extension' then 'DIFFERENTIAL' else 'FULL' end from baton.installation), 'is followed');
+update wide set c519 = 1 where id = 2;
+delete from wide where id = 3;
+insert into wide (id) values (5);
+select results_eq($$ select inserted, deleted from baton.refresh_stream_table('wider') $$, $$ values (2::bigint, 2::bigint) $$, 'and changes as the query does');
+select is((select last_mode from baton.stream_table_status('wider')), (select effective_mode from baton.stream_table_status('wider')), 'from its changes');
+select results_eq('select c519, id from wider order by id', 'values (null, 1), (1, 2), (null, 4), (null, 5)', 'rows that differ in their last columns are told apart');
 select * from finish();

@@ -36,6 +36,20 @@ select due('{base}');
 select is(baton_internal.run_due_job(), 'refresh stream tables', 'one with work does');
 rollback;
 
+-- while publishing is switched off the refresh of a stream table with an outbox waits, however often it is tried
+select baton.create_stream_table('told', 'select n from source', '1 minute'), baton.enable_outbox('told');
+select baton.set_setting('stream_max_failures', '1'), baton.set_setting('outbox_enabled', 'off');
+insert into source values (9);
+select due('{told}'), run(), due('{told}'), run();
+select results_eq($$ select state, failed_in_a_row, last_error from baton.stream_table_status('told') $$, $$ values ('failing', 0, 'BT005: publishing is switched off') $$, 'a refresh waits and says why');
+select is((select count(*)::int from told) + (select count(*)::int from outbox_told), 2, 'nothing is done by halves');
+select baton.set_setting('outbox_enabled', 'on');
+select due('{told}'), run();
+select results_eq($$ select state, last_error from baton.stream_table_status('told') $$, $$ values ('active', null) $$, 'and comes when publishing is on again');
+select is((select payload -> 'inserted' from outbox_latest_told), '[{"n": 9}]', 'with the delta');
+select baton.drop_stream_table('told', cascade => true);
+delete from source where n = 9;
+
 -- failures
 create table divisors (n int);
 insert into divisors values (1);
@@ -78,6 +92,25 @@ select is((select count(*)::int from wide), 3, 'and nothing of it is done');
 select is((select inserted from baton.refresh_stream_table('wide')), 201::bigint, 'by hand it goes on');
 select is((select state from baton.stream_table_status('wide')), 'active', 'and is active again');
 select baton.drop_stream_table('wide'), baton.set_setting('stream_fuse_rows', '0');
+
+-- a query that takes too long
+select baton.create_stream_table('slow', 'select n, pg_sleep(n)::text as nap from divisors where n = 30', '1 hour');
+select baton.set_setting('stream_refresh_limit_seconds', '1');
+insert into divisors values (30);
+insert into source values (6000);
+select due('{slow,base,above}');
+select set_config('statement_timeout', case form when 'sql' then '3000' else '0' end, false) from baton.installation;  -- where the relay would cancel
+select is(run(), '2 steps', 'a refresh that takes too long is a step as any other');
+reset statement_timeout;
+select results_eq($$ select state, last_error from baton.stream_table_status('slow') $$,
+                  $$ values ('failing', '57014: the refresh took longer than stream_refresh_limit_seconds (1)') $$, 'it is cancelled, and says by what');
+select is((select count(*)::int from base where n = 6000), 1, 'the others have had their turn');
+begin;
+create function awake() returns boolean language sql as $$ select pg_sleep(1.1) is not null $$;
+select ok(awake(), 'what runs later is not cancelled by that limit');
+rollback;
+select baton.drop_stream_table('slow'), baton.set_setting('stream_refresh_limit_seconds', '300');
+delete from divisors where n = 30;
 
 -- what belongs together is refreshed to one state
 create table other_source (n int);

@@ -13,7 +13,7 @@ create table shop.queries (number serial, query text);
 insert into shop.queries (query) values
     -- one row, the best rows, and none, of each row
     ('select p.id, v.n, v.last from shop.people p, lateral (select count(*) as n, max(v.at) as last from shop.visits v where v.person = p.id) v'),
-    ('select p.id, v.page, v.at from shop.people p left join lateral (select v.page, v.at from shop.visits v where v.person = p.id order by v.at desc limit 2) v on v.at > 20'),
+    ('select p.id, v.page, v.at from shop.people p left join lateral (select v.page, v.at from shop.visits v where v.person = p.id order by v.at desc, v.page limit 2) v on v.at > 20'),
     ('select p.id, v.page, w.weight from shop.people p join lateral (select distinct v.page from shop.visits v where v.person = p.id) v on true
         left join lateral (select g.weight from shop.pages g where g.id = v.page and g.weight < p.id) w on true'),
     ('select p.id, x.what from shop.people p, lateral (select v.at as what from shop.visits v where v.person = p.id union all select g.weight from shop.pages g where g.id = p.id) x'),
@@ -28,11 +28,11 @@ insert into shop.queries (query) values
     -- values of subqueries
     ('select p.id, array(select v.page from shop.visits v where v.person = p.id order by v.page, v.at) as pages from shop.people p'),
     ('select p.id, (p.id, p.boss) = (select v.person, max(v.page) from shop.visits v where v.person = p.id group by v.person) as same from shop.people p'),
-    ('select p.id, (select v.page from shop.visits v where v.person = p.id order by v.at desc limit 1) as last from shop.people p'),
+    ('select p.id, (select v.page from shop.visits v where v.person = p.id order by v.at desc, v.page limit 1) as last from shop.people p'),
     ('select p.id, (select max(at) from shop.visits) as latest, (select count(*) from shop.visits v where v.person = p.id) as n from shop.people p'),
     ('select p.id from shop.people p where exists (select from unnest(p.tags) t where t > ''5'')'),
     ('select p.id from shop.people p where exists (select 1 from shop.visits v where v.person = p.id group by v.page having count(*) > 1)'),
-    ('select p.id from shop.people p where p.id % 7 in (select v.page from shop.visits v where v.person = p.id order by v.at limit 2)'),
+    ('select p.id from shop.people p where p.id % 7 in (select v.page from shop.visits v where v.person = p.id order by v.at, v.page limit 2)'),
     ('select p.id from shop.people p where p.id > all (select v.at - 40 from shop.visits v join shop.pages g on g.id = v.page and g.weight = p.id % 3 where v.person = p.id)'),
     ('select distinct p.team, (select count(*) from shop.visits v where v.person = p.boss) as n from shop.people p'),
     ('select p.id, (select max(v.at) from shop.visits v where v.person = p.id) as last from shop.people p order by p.id desc limit 5'),

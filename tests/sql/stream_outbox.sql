@@ -128,4 +128,38 @@ select is(baton.enable_outbox('taken'), 'public.outbox_taken_' || left(md5('publ
 select is(baton.enable_outbox(repeat('ä', 30)), format('public.%I', 'outbox_' || repeat('ä', 6) || '_' || left(md5('public.' || repeat('ä', 30)), 7)), 'so does one that is too long');
 insert into outbox_taken values (1);
 select is(baton.drop_stream_table('taken') and to_regclass('outbox_taken') is not null, true, 'the table of that name is left alone');
+
+-- dropped by hand
+create table goods (n int);
+create function pg_temp.lose(format text, statement text)
+returns void
+language plpgsql
+as $$
+begin
+    perform baton.create_stream_table('stock', 'select n from goods', null), baton.enable_outbox('stock', format => format);
+    insert into goods values (1);
+    perform baton.refresh_stream_table('stock');
+    execute statement;
+    insert into goods values (2);
+end
+$$;
+select pg_temp.lose('delta', 'drop table outbox_stock cascade');
+select throws_ok($$ select * from baton.refresh_stream_table('stock') $$, '55000', 'the outbox of stream table public.stock was dropped', 'without its outbox a stream table is not refreshed');
+select throws_ok($$ select * from baton.repair_stream_table('stock') $$, '55000', 'the outbox of stream table public.stock was dropped', 'nor repaired');
+select throws_ok($$ select baton.enable_outbox('stock') $$, '55000', 'the outbox of stream table public.stock was dropped', 'nor given another one');
+select is((select outbox from baton.stream_table_status('stock')), 'dropped', 'its state says so');
+select is((select missing from baton.verify_stream_table('stock')), 1::bigint, 'nothing was refreshed');
+select is(baton.disable_outbox('stock'), true, 'what is left of the outbox can be removed');
+select is((select count(*)::int from pg_class where relname ~ 'outbox.*stock') + (select count(*)::int from baton_internal.stream_outboxes l join baton.stream_tables s using (stream_id) where s.relation = 'stock'::regclass),
+          0, 'then nothing is left');
+select is((select inserted from baton.refresh_stream_table('stock')), 1::bigint, 'and the stream table goes on');
+select is(baton.enable_outbox('stock'), 'public.outbox_stock', 'with a new one');
+drop table outbox_delta_rows_stock;
+insert into goods values (3);
+select throws_ok($$ select * from baton.refresh_stream_table('stock') $$, '55000', 'the table for large deltas of stream table public.stock was dropped', 'the table beside the outbox is needed, too');
+select is(baton.drop_stream_table('stock'), true, 'a stream table is dropped all the same');
+select is((select count(*)::int from pg_class where relname ~ 'stock'), 0, 'all of it');
+select pg_temp.lose('rows', 'drop table outbox_stock cascade');
+select is(baton.drop_stream_table('stock'), true, 'also without its outbox');
+select is((select count(*)::int from baton.stream_tables where query ~ 'goods'), 0, 'none is left');
 select * from finish();

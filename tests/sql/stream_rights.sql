@@ -47,8 +47,49 @@ create view public.my_view as select 1 as n;
 set role :"mallory";
 select throws_ok($$ select baton_internal.take_stream('den.own', 'public.my_view', '{"query": "", "parameters": {}, "refresh_mode": "FULL"}') $$, '42501', null, 'nor somebody else''s view');
 
--- who changes it
+-- a view that was opened by its columns before it was given to baton
 reset role;
+create table public.vault (s text);
+insert into public.vault values ('top secret');
+set role :"mallory";
+create view den.peephole as select s from public.vault;
+grant select (s), insert (s), update (s) on den.peephole to baton_operator with grant option;
+grant select (s) on den.peephole to public;
+create table den.bait_table (s text);
+select baton_internal.take_stream('den.bait_table', 'den.peephole', '{"query": "x", "parameters": {}, "refresh_mode": "FULL"}');
+select query_view as peephole from baton.stream_tables where relation = 'den.bait_table'::regclass \gset
+select throws_ok(format('select s from %s', :'peephole'), '42501', null, 'rights on the columns of a view that is given to baton are gone');
+select throws_ok(format('update %s set s = %L', :'peephole', 'x'), '42501', null, 'those to write, too');
+select ok(not has_any_column_privilege(:'peephole', 'select, insert, update, references'), 'all of them');
+select baton.drop_stream_table('den.bait_table');
+
+-- a repair by somebody who may do more
+create function den.by_constant(x int) returns int language plpgsql immutable as $$ begin perform den.grab('constant'); return x; end $$;
+create domain den.checked as int check (den.by_check(value::text));
+create table den.source (id int, x den.checked);
+insert into den.source values (1, 1);
+select baton.create_stream_table('den.damaged', 'select id, x from den.source', null, 'FULL');
+alter table den.damaged drop column x;
+create table den.lost (id int);
+select baton.create_stream_table('den.orphan', 'select id, den.by_constant(5) as n from den.lost', null, 'FULL');
+set client_min_messages = error;
+drop table den.lost cascade;
+reset client_min_messages;
+create table den.lost (id int);
+insert into den.lost values (1);
+reset role;
+delete from public.sightings;
+select lives_ok($$ select baton.repair_stream_table('den.damaged') $$, 'columns are restored by somebody else');
+select public.only_mallory('who adds a column');
+select lives_ok($$ select baton.repair_stream_table('den.orphan') $$, 'and so is a query');
+select public.only_mallory('who makes it again');
+select lives_ok($$ select baton.alter_stream_table('den.orphan', query => 'select id, x from den.source') $$, 'another query is given by somebody else');
+select public.only_mallory('who adds its columns');
+select is((select x::int from den.orphan), 1, 'and computed');
+select results_eq($$ select id, x::int from den.damaged $$, $$ values (1, 1) $$, 'all is there again');
+delete from public.sightings;
+
+-- who changes it
 set role :"other";
 select throws_ok($$ select baton.drop_stream_table('den.copy') $$, '42501', null, 'another operator does not drop it');
 select throws_ok($$ select baton.alter_stream_table('den.copy', paused => true) $$, '42501', null, 'nor change it');

@@ -34,4 +34,38 @@ select throws_ok($$ select baton.alter_stream_table('s', schedule => '1s', reset
 select throws_ok($$ select baton.create_stream_table('live_one', 'select 1 as n', 'live') $$, '0A000', null, 'live needs the extension') from baton.installation where form = 'sql';
 select lives_ok($$ select baton.create_stream_table('live_one', 'select 1 as n', ' Live ') $$, 'live') from baton.installation where form = 'extension';
 select is((select schedule from baton.stream_table_status('live_one')), 'live', 'by its name') from baton.installation where form = 'extension';
+
+-- A cron expression names moments of the maker's time zone, whoever looks.
+set timezone = 'Asia/Tokyo';
+select baton.create_stream_table('nightly', 'select 10 / n as m from source', '0 3 * * *');
+set timezone = 'America/New_York';
+create function hour_in_tokyo() returns int language sql as $$ select extract(hour from next_due at time zone 'Asia/Tokyo')::int from baton.stream_tables where relation = 'nightly'::regclass $$;
+create function look() returns void language plpgsql as $$
+begin
+    update baton.stream_tables set next_due = case when relation = 'nightly'::regclass then '-infinity'::timestamptz else 'infinity' end where schedule is not null;
+    while baton_internal.refresh_due_stream(null) is not null loop
+    end loop;
+end $$;
+select is(hour_in_tokyo(), 3, 'when it is made');
+select look();
+select is(hour_in_tokyo(), 3, 'after a look that finds nothing');
+insert into source values (5);
+select look();
+select is(hour_in_tokyo() + (select count(*)::int from nightly), 4, 'after a refresh');
+insert into source values (0);
+select look();
+select is(hour_in_tokyo() + (select failed_in_a_row from baton.stream_table_status('nightly')), 4, 'after a failure');
+select baton.alter_stream_table('nightly', schedule => '0 4 * * *');
+select is(hour_in_tokyo(), 4, 'after a change');
+
+-- a clock that is set back
+select baton.alter_stream_table('s', schedule => '90 seconds');
+update baton.stream_tables set next_due = clock_timestamp() + interval '1 day' where relation in ('s'::regclass, 'nightly'::regclass);
+select baton_internal.maintain_streams();
+select ok((select next_due <= clock_timestamp() + interval '90 seconds' from baton.stream_tables where relation = 's'::regclass), 'nobody waits until the clock is where it was');
+select is(hour_in_tokyo(), 4, 'nor for longer than a cron expression says');
+update baton.stream_tables set next_due = clock_timestamp() + interval '5 minutes', failed_in_a_row = 9 where relation = 's'::regclass;
+select baton_internal.maintain_streams();
+select ok((select next_due > clock_timestamp() + interval '4 minutes' from baton.stream_tables where relation = 's'::regclass), 'who failed waits as long as before');
+reset timezone;
 select * from finish();

@@ -90,4 +90,45 @@ refresh materialized view frozen;
 select is((select inserted from baton.refresh_stream_table('of_frozen')), 0::bigint, 'a materialized view is read as it is');
 select results_eq($$ select source_kind from baton.stream_table_dependencies() where stream_table in ('public.of_parts', 'public.of_frozen') order by 1 $$,
                   $$ values ('materialized view'), ('partitioned table') $$, 'and each is told by its kind');
+
+-- A stream table that DROP TABLE took leaves its sources free.
+create schema brief;
+create table brief.source (n int);
+create table brief.kept (n int);
+select baton.create_stream_table('brief.first', 'select n from brief.source', null), baton.create_stream_table('brief.second', 'select s.n from brief.source s join brief.first f on f.n = s.n', null);
+select baton.enable_outbox('brief.first');
+select throws_ok('drop table brief.first', '2BP01', null, 'one that another one reads is not dropped');
+drop table brief.second;
+create function tidied() returns text language plpgsql as $$ begin if (select form <> 'extension' from baton.installation) then perform baton_internal.maintain_streams(); end if; return ''; end $$;
+select tidied();
+select is((select count(*)::int from baton.stream_tables s where s.query ~ 'brief'), 1, 'it is forgotten');
+select lives_ok('drop table brief.first', 'then this one');
+select tidied();
+select is((select count(*)::int from baton.audit_trail where action = 'forget_stream_table'), 2, 'that stands in the audit trail');
+select lives_ok('drop table brief.source', 'and the source');
+select isnt(to_regclass('brief.outbox_first'), null, 'the outbox stays');
+select baton.create_stream_table('brief.third', 'select n from brief.kept', null);
+select lives_ok('drop schema brief cascade', 'all of a schema goes');
+select tidied();
+select is_empty($$ select from baton.stream_tables s where s.query ~ 'brief' $$, 'with its stream tables');
+select is_empty($$ select from pg_views v where v.schemaname = 'baton_internal' and v.definition ~ 'brief' $$, 'and their views');
+
+-- A column of a source is retyped while the stream table reads a copy of itself.
+create table parcels (id int primary key, weight int);
+insert into parcels values (1, 3), (2, 3), (3, 8);
+select baton.create_stream_table('weights', 'select weight, count(*) as parcels from parcels group by weight', null);
+select baton.enable_outbox('weights');
+select throws_ok('alter table parcels alter column weight type bigint', '0A000', null, 'a column that a stream table reads is not retyped');
+begin;
+create table weights_kept as table weights;
+select baton.alter_stream_table('weights', query => 'select * from weights_kept');
+alter table parcels alter column weight type bigint;
+select baton.alter_stream_table('weights', query => 'select weight::int as weight, count(*) as parcels from parcels group by weight');
+drop table weights_kept;
+commit;
+select is_empty('select from outbox_weights', 'the outbox got nothing of that');
+update parcels set weight = 3 where id = 3;
+select baton.refresh_stream_table('weights');
+select results_eq('select weight, parcels from weights', 'values (3, 3::bigint)', 'and the stream table goes on');
+
 select * from finish();

@@ -47,5 +47,30 @@ select throws_ok(format('select baton.create_stream_table(%L, %L, null, %L)', 'r
                ('select id from shop.calls where random() < 0.5', 'random() may give another result when no row has changed')) v (query, reason);
 select baton.create_stream_table('ages', 'select id, now() - at as age from shop.calls', null);
 select is(effective_mode, 'FULL', 'AUTO computes them in full') from baton.stream_table_status('ages');
+
+-- A look that finds that the time has changed nothing writes nothing.
+create table shop.offers (id int primary key, until timestamptz);
+insert into shop.offers values (1, 'infinity'), (2, '-infinity');
+select baton.create_stream_table('valid', 'select id from shop.offers where until > now()', 'live');
+create function pg_temp.version() returns text language sql as $$ select concat_ws(' ', s.ctid, s.xmin) from baton.stream_tables s where s.relation = 'valid'::regclass $$;
+select baton.refresh_stream_table('valid');
+select pg_temp.version() as version \gset
+select is((select mode from baton.refresh_stream_table('valid')), 'DIFFERENTIAL', 'the time passes');
+select is(baton_internal.is_idle((select stream_id from baton.stream_tables where relation = 'valid'::regclass)), true, 'also for the scheduler');
+select is(pg_temp.version(), :'version', 'and nothing is written');
+insert into shop.offers values (3, clock_timestamp() + interval '50 ms'), (4, clock_timestamp() - interval '1 day');
+select is((select inserted from baton.refresh_stream_table('valid')), 1::bigint, 'a change is followed');
+do $$ begin
+    while clock_timestamp() <= (select until from shop.offers where id = 3) loop
+        perform pg_sleep(0.01);
+    end loop;
+end $$;
+select is((select deleted from baton.refresh_stream_table('valid')), 1::bigint, 'and what the time takes out');
+delete from shop.offers where id > 2;
+select baton.refresh_stream_table('valid');
+update baton.stream_tables set frontier_time = now() - interval '2 minutes' where relation = 'valid'::regclass;
+select pg_temp.version() as version \gset
+select baton.refresh_stream_table('valid');
+select isnt(pg_temp.version(), :'version', 'once a minute the refresh notes how far the time is');
 \endif
 select * from finish();

@@ -11,6 +11,8 @@
 #include <sstream>
 #include <thread>
 
+#include "support/other_postgresql.hpp"
+
 namespace fs = std::filesystem;
 
 namespace baton::test {
@@ -51,16 +53,24 @@ Cluster::Cluster(Options options) : options_(std::move(options)) {
     ::setenv("BATON_MODULE", (build_folder() / "lib/baton.so").c_str(), 0);
     auto settings = options_.settings;
     settings.insert(settings.begin(), common_settings.begin(), common_settings.end());
+    const fs::path folder = make_folder();
+    if (!options_.version.empty()) unpack_postgresql(options_.version, programs_of(folder).parent_path());
     server_ = std::make_unique<local_server::LocalServer>(local_server::LocalServer::Options{
-        make_folder(), 0, options_.form == Form::extension, options_.preload, settings});
+        folder, 0, options_.form == Form::extension, options_.preload, settings,
+        options_.version.empty() ? fs::path{} : programs_of(folder)});
     server_->create();
     server_->start();
     make_template();
 }
 
+fs::path Cluster::programs_of(const fs::path& folder) {
+    return folder.string() + "-postgresql/bin";
+}
+
 Cluster::Cluster(const fs::path& folder, Form form) : options_{form, true, {}}, owned_(false) {
-    server_ = std::make_unique<local_server::LocalServer>(
-        local_server::LocalServer::Options{folder, 0, false, false, {}});
+    const fs::path programs = programs_of(folder);
+    server_ = std::make_unique<local_server::LocalServer>(local_server::LocalServer::Options{
+        folder, 0, false, false, {}, fs::exists(programs) ? programs : fs::path{}});
 }
 
 Cluster::~Cluster() {
@@ -69,7 +79,9 @@ Cluster::~Cluster() {
     try {
         server_->stop(local_server::LocalServer::Stop::immediate);
         std::error_code ignored;
-        if (std::getenv("BATON_KEEP") == nullptr) fs::remove_all(server_->folder(), ignored);
+        if (std::getenv("BATON_KEEP") != nullptr) return;
+        fs::remove_all(server_->folder(), ignored);
+        fs::remove_all(programs_of(server_->folder()).parent_path(), ignored);
     } catch (const std::exception&) {  // nothing a destructor can mend
     }
 }
@@ -85,7 +97,7 @@ void Cluster::make_template() {
     admin.exec("create database baton_template owner installer");
     admin.exec("alter database baton_template is_template true");
     Connection in_template(server_->url("baton_template"));
-    if (fs::exists(fs::path(server_->folder() / "root/share/postgresql/15/extension/pgtap.control")))
+    if (admin.value("select exists (select from pg_available_extensions where name = 'pgtap')") == "t")
         in_template.exec("create extension pgtap; grant create on schema public to installer");
     if (options_.form == Form::extension) {
         in_template.exec("create extension baton");

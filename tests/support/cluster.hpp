@@ -25,6 +25,7 @@ class Cluster {
         Form form = Form::extension;
         bool preload = true;
         std::vector<std::string> settings;
+        std::string version = {};  // another major version than the system's, in the plain form
     };
 
     // Start a server on a free port in a folder of its own under the temporary directory.
@@ -63,6 +64,8 @@ class Cluster {
 
     // Let the server go on after this object; returns its folder.
     std::filesystem::path leave_running();
+    // Let a server that was left running end with this object.
+    void take_over() { owned_ = true; }
 
     local_server::LocalServer& server() { return *server_; }
     Form form() const { return options_.form; }
@@ -71,6 +74,8 @@ class Cluster {
     Cluster(Options options, std::unique_ptr<local_server::LocalServer> server)
         : options_(std::move(options)), server_(std::move(server)) {}
     void make_template();
+    // Where the programs of another version are, beside the server's folder.
+    static std::filesystem::path programs_of(const std::filesystem::path& folder);
     Cluster copy(const std::vector<std::string>& more_arguments);
 
     Options options_;

@@ -121,4 +121,14 @@ TEST(Arrows, nothing_outside_of_brokers_writes_a_brokers_name) {
     }
 }
 
+// Packages come from wherever the reader's npm is told to look; their digests say that they are the same.
+TEST(LockFiles, name_digests_and_no_addresses) {
+    const fs::path root = source_folder.parent_path();
+    for (const auto* file : {"dashboard/package-lock.json", "tests/browser/package-lock.json"}) {
+        const std::string text = read(root / file);
+        EXPECT_NE(text.find("\"integrity\""), std::string::npos) << file;
+        EXPECT_EQ(text.find("\"resolved\""), std::string::npos) << file;
+    }
+}
+
 }  // namespace

@@ -6,7 +6,9 @@
 #include <fstream>
 #include <set>
 
+#include "base/life_sign.hpp"
 #include "assembly/pipeline_parts.hpp"
+#include "cli/traces.hpp"
 #include "relay/config.hpp"
 
 using namespace baton;
@@ -54,11 +56,17 @@ void set_environment_of(const std::string& text) {
 
 TEST(Config, what_the_docs_show_is_a_pipeline) {
     int pipelines = 0;
+    int traces = 0;
     for (const auto& page : std::filesystem::directory_iterator(BATON_DOCS)) {
         if (page.path().extension() != ".md") continue;
         for (const auto& block : toml_blocks(page.path())) {
-            if (block.find("[[pipeline]]") == std::string::npos) continue;  // a part of one
             set_environment_of(block);
+            if (block.find("[traces]") != std::string::npos) {
+                EXPECT_TRUE(
+                    cli::read_traces(parse_config(block, page.path().filename().string()), "me").enabled);
+                ++traces;
+            }
+            if (block.find("[[pipeline]]") == std::string::npos) continue;  // a part of one
             for (const auto& pipeline : parse_config(block, page.path().filename().string()).pipelines) {
                 EXPECT_NO_THROW(assembly::make_parts(pipeline, {"", "owner"})) << page.path() << "\n"
                                                                                << block;
@@ -67,6 +75,31 @@ TEST(Config, what_the_docs_show_is_a_pipeline) {
         }
     }
     EXPECT_GE(pipelines, 4);
+    EXPECT_EQ(traces, 1);
+}
+
+TEST(Config, traces_are_on_by_the_file_or_a_variable_and_the_file_goes_first) {
+    const auto read = [](const std::string& text) { return cli::read_traces(parse_config(text, "f"), "me"); };
+    EXPECT_FALSE(read("").enabled);
+    const auto made = read("[traces]\nendpoint = \"http://c:4318\"\nheaders.key = \"1\"\nqueue = 100\n");
+    EXPECT_TRUE(made.enabled);
+    EXPECT_EQ(made.options.url, "http://c:4318/v1/traces");
+    EXPECT_EQ(made.options.headers.at("key"), "1");
+    EXPECT_EQ(made.options.batch, 100U) << "a batch is no larger than the queue";
+    EXPECT_EQ(made.options.resource.at("service.name"), "baton-relay");
+    EXPECT_EQ(made.options.resource.at("service.instance.id"), "me");
+    ::setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://other:4318", 1);
+    EXPECT_EQ(read("").options.url, "http://other:4318/v1/traces");
+    EXPECT_EQ(read("[traces]\nurl = \"http://c/in\"\n").options.url, "http://c/in");
+    EXPECT_FALSE(read("[traces]\nenabled = false\n").enabled);
+    ::setenv("OTEL_SDK_DISABLED", "true", 1);
+    EXPECT_FALSE(read("[traces]\nendpoint = \"http://c:4318\"\n").enabled);
+    ::unsetenv("OTEL_SDK_DISABLED");
+    ::unsetenv("OTEL_EXPORTER_OTLP_ENDPOINT");
+    for (const char* bad : {"enabled = true", "endpoint = \"c\"", "compression = \"zip\"",
+                            "ratio = 2.0\nsampler = \"traceidratio\"", "headers.\"a b\" = \"1\"",
+                            "queues = 1", "endpoint = \"http://c\"\nurl = \"http://c\""})
+        EXPECT_THROW(read(std::string("[traces]\n") + bad + "\n"), SettingsError) << bad;
 }
 
 TEST(Config, the_smallest_file_is_enough) {
@@ -102,9 +135,10 @@ TEST(Config, mistakes_are_named_with_file_line_and_key) {
     EXPECT_EQ(complaint(smallest + smallest), "relay.toml:8: there is another pipeline \"a\"");
     EXPECT_EQ(complaint("[pipeline]\nname = \"a\"\n"),
               "relay.toml:1: pipeline must be a list of tables (write [[pipeline]] with two brackets)");
-    EXPECT_EQ(complaint("[pipelines]\n"),
-              "relay.toml:1: pipelines is not known here (the tables are [relay], [log], [server] and "
-              "[[pipeline]])");
+    EXPECT_EQ(
+        complaint("[pipelines]\n"),
+        "relay.toml:1: pipelines is not known here (the tables are [relay], [log], [server], [traces] and "
+        "[[pipeline]])");
     EXPECT_EQ(complaint("[[pipeline]]\nname = \"a\"\n[pipeline.source]\noutbox = "
                         "\"o\"\n[pipeline.sink]\ntype = \"kafak\"\n")
                   .substr(0, 64),
@@ -175,8 +209,8 @@ TEST(Config, the_catalogs_pipelines_may_not_share_a_name_with_the_files) {
 
 TEST(RelayName, no_two_relays_have_the_same_although_host_and_process_are) {
     std::set<std::string> names;
-    for (int i = 0; i < 5000; ++i) names.insert(assembly::make_owner_name());
-    EXPECT_EQ(names.size(), 5000U);
+    for (int i = 0; i < 200; ++i) names.insert(show_life());
+    EXPECT_EQ(names.size(), 200U);
 }
 
 TEST(Config, a_broker_is_a_source_and_mistakes_about_it_are_named_as_well) {

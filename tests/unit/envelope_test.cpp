@@ -265,6 +265,28 @@ TEST(Envelope, headers_that_are_passed_on_from_another_message_do_not_stand_for_
     EXPECT_EQ(header(binary.message, "a"), "b");
 }
 
+TEST(Envelope, an_idempotency_key_goes_along_in_every_form) {
+    Event event = order_placed();
+    Rendered raw;
+    render({}, event, raw);
+    EXPECT_EQ(header(raw.message, "idempotency-key"), "(none)");
+    event.idempotency_key = "payment-7";
+    render({}, event, raw);
+    EXPECT_EQ(header(raw.message, "idempotency-key"), "payment-7");
+    Rendered object;
+    render({.kind = EnvelopeKind::json, .binding = {}}, event, object);
+    EXPECT_EQ(json::parse(object.message.body)["idempotency_key"], "payment-7");
+    Rendered binary;
+    render({.kind = EnvelopeKind::cloudevents, .binding = {"ce-", false}}, event, binary);
+    EXPECT_EQ(header(binary.message, "ce-idempotencykey"), "payment-7");
+    event.headers = R"({"idempotencykey": "another"})";
+    Rendered structured;
+    render({.kind = EnvelopeKind::cloudevents_structured, .binding = {}}, event, structured);
+    const json attributes = json::parse(structured.message.body);
+    expect_valid_cloudevent(attributes);
+    EXPECT_EQ(attributes["idempotencykey"], "payment-7");
+}
+
 TEST(Envelope, a_source_is_checked_when_the_pipeline_is_made) {
     EXPECT_THROW(Envelope({.source = "", .binding = {}}), UsageError);
     EXPECT_THROW(Envelope({.source = "has space", .binding = {}}), UsageError);

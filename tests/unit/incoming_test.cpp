@@ -223,6 +223,7 @@ TEST_P(Roundtrip, an_event_comes_back_as_it_went_out) {
     event.partition_key = "key";
     event.correlation_id = "c";
     event.causation_id = "d";
+    event.idempotency_key = "payment 7 ü";
     event.headers = R"({"x":"1"})";
     event.trace_id = "0af7651916cd43dd8448eb211c80319c";
     event.occurred_at = Timestamp(std::chrono::microseconds(1'700'000'000'123'456));
@@ -245,6 +246,7 @@ TEST_P(Roundtrip, an_event_comes_back_as_it_went_out) {
     EXPECT_EQ(decoded->partition_key, event.partition_key);
     EXPECT_EQ(decoded->correlation_id, event.correlation_id);
     EXPECT_EQ(decoded->causation_id, event.causation_id);
+    EXPECT_EQ(decoded->idempotency_key, event.idempotency_key);
     EXPECT_EQ(decoded->trace_id, event.trace_id);
     EXPECT_EQ(decoded->occurred_at, event.occurred_at);
     EXPECT_EQ(decoded->payload, event.payload);

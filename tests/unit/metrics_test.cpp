@@ -29,7 +29,15 @@ MetricsInput an_input() {
     pipeline.batch_sizes.add(500);
     input.pipelines.push_back(pipeline);
     input.failures[{"orders", "OrderPlaced"}] = 7;
-    input.groups.push_back({"mailer", 1.5, 20, 2});
+    input.database.alerts["job_failed"] = 9;
+    for (const double round_trip : {0.0005, 0.2}) input.database.round_trips.add(round_trip);
+    for (const auto& question : database_questions()) {
+        DatabaseRow row;
+        for (const auto* label : question.labels) row.labels.push_back(std::string("a ") + label);
+        for (std::size_t i = 0; i < question.metrics.size(); ++i)
+            row.numbers.emplace_back(static_cast<double>(i) + 0.5);
+        input.database.answers.all[question.name] = {true, std::chrono::steady_clock::now(), {}, {row}, 0};
+    }
     return input;
 }
 
@@ -57,11 +65,36 @@ TEST(Metrics, say_what_they_are_given) {
              "baton_pipeline_latency_seconds_bucket{" + pipeline + ",le=\"+Inf\"} 3",
              "baton_pipeline_batch_events_sum{" + pipeline + "} 500",
              std::string("outbox_failures{pipeline=\"orders\",event_type=\"OrderPlaced\"} 7"),
-             std::string("outbox_lag_seconds{group=\"mailer\"} 1.5"),
-             std::string("outbox_dlq_depth{group=\"mailer\"} 2"),
+             std::string("outbox_lag_seconds{group=\"a group\"} 0.5"),
+             std::string("outbox_dlq_depth{group=\"a group\"} 2.5"),
+             std::string("baton_group_dead_letters{group=\"a group\"} 2.5"),
+             std::string("baton_outbox_retention_blocked_seconds{outbox=\"a outbox\",group=\"a group\"} 0.5"),
+             std::string("baton_database_oldest_transaction_seconds 0.5"),
+             std::string("baton_database_answers{question=\"inboxes\"} 1"),
+             std::string("baton_database_round_trip_seconds_bucket{le=\"0.001\"} 1"),
+             std::string("baton_alerts_total{event=\"job_failed\"} 9"),
              std::string("baton_database_up 1"),
          })
         EXPECT_EQ(std::count(lines.begin(), lines.end(), expected), 1) << expected;
+}
+
+TEST(Metrics, cost_a_part_of_the_time_and_come_back_soon_after_a_failure) {
+    using namespace std::chrono_literals;
+    DatabaseAnswer answer;
+    EXPECT_EQ(rest_after(answer), 0s) << "was never asked";
+    answer = {true, {}, 100ms, {}, 0};
+    EXPECT_EQ(rest_after(answer), 1s);
+    answer.took = 1h;
+    EXPECT_LE(rest_after(answer), 1min) << "the server was away for an hour";
+    answer.good = false;
+    answer.failures = 1;
+    EXPECT_LE(rest_after(answer), 5s);
+    auto before = rest_after(answer);
+    for (answer.failures = 2; answer.failures < 100; ++answer.failures) {
+        EXPECT_GE(rest_after(answer), before);
+        before = rest_after(answer);
+    }
+    EXPECT_EQ(before, 1min);
 }
 
 TEST(Metrics, tell_what_the_process_uses) {
@@ -82,8 +115,8 @@ TEST(Metrics, are_listed_in_the_docs_each_with_its_type_and_meaning) {
         std::string labels;
         ASSERT_FALSE(family.metric.empty()) << family.name;
         for (const auto& label : family.metric[0].label) labels += (labels.empty() ? "" : ", ") + label.name;
-        made.insert("| `" + family.name + "` | " + name_of(family.type) + " | " + labels + " | " + family.help +
-                    " |");
+        made.insert("| `" + family.name + "` | " + name_of(family.type) + " | " + labels + " | " +
+                    family.help + " |");
     }
     for (const auto& line : made) EXPECT_TRUE(listed.contains(line)) << "docs/metrics.md lacks\n" << line;
     for (const auto& line : listed) EXPECT_TRUE(made.contains(line)) << "there is no such metric:\n" << line;

@@ -12,6 +12,8 @@ using baton::test::wait_until;
 
 namespace {
 
+using relay::Delivery;  // not a handler's
+
 // What the test sees of source and sink, and what it lets them do.
 struct Stage {
     std::atomic<bool> lease_holds{true};

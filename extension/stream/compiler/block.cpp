@@ -106,8 +106,43 @@ bool is_projection(const Query& query) {
            query.limitOffset == nullptr;
 }
 
-// Values of subqueries in the SELECT list and in HAVING become columns of the input. They are the same for
-// all rows of a group, so that grouping by them, too, changes nothing.
+// Whether a block names a column elsewhere than in arguments, FILTER and ORDER BY of its aggregates.
+bool is_named_beside_aggregates(const Query& query, const Origin& origin) {
+    const List* const named = pg::call([&] {
+        constexpr int flags = PVC_INCLUDE_AGGREGATES | PVC_RECURSE_WINDOWFUNCS;
+        return list_concat(pull_var_clause(reinterpret_cast<Node*>(query.targetList), flags),
+                           pull_var_clause(query.havingQual, flags));
+    });
+    const auto expressions = pg::elements<Node>(named);
+    return std::any_of(expressions.begin(), expressions.end(), [&](const Node* expression) {
+        const auto* const var = reinterpret_cast<const Var*>(expression);
+        return IsA(expression, Var) && static_cast<int>(var->varno) == origin.range &&
+               var->varattno == origin.attribute;
+    });
+}
+
+// Whether equal values of the columns by which a block groups look alike, too.
+bool groups_by_images(const Query& query) {
+    const auto clauses = pg::elements<SortGroupClause>(query.groupClause);
+    return std::all_of(clauses.begin(), clauses.end(), [&](const SortGroupClause* clause) {
+        return equality_is_image(column_of("k", pg::call([&] {
+            return get_sortgroupclause_expr(const_cast<SortGroupClause*>(clause), query.targetList);
+        })));
+    });
+}
+
+// Whether the query itself groups by a subquery's value.
+bool is_grouped_by(const Query& query, const Origin& value) {
+    const auto clauses = pg::elements<SortGroupClause>(query.groupClause);
+    return std::any_of(clauses.begin(), clauses.end(), [&](SortGroupClause* clause) {
+        const Node* const key = pg::call([&] { return get_sortgroupclause_expr(clause, query.targetList); });
+        return IsA(key, Var) && static_cast<int>(reinterpret_cast<const Var*>(key)->varno) == value.range;
+    });
+}
+
+// Values of subqueries in the SELECT list and in HAVING become columns of the input. In an aggregate they are
+// values like others. Beside the aggregates they are made of the columns that the block groups by and so the
+// same for all rows of a group, if those look the same: then grouping by them, too, changes nothing.
 const Operator& input_with_values(Compiler& compiler, Query* query, const Operator& core) {
     const Operator* op = &core;
     const std::size_t columns = core.columns.size();
@@ -116,10 +151,16 @@ const Operator& input_with_values(Compiler& compiler, Query* query, const Operat
     query->havingQual = with_subquery_values(compiler, op, query->havingQual);
     if (op->columns.size() == columns || is_projection(*query)) return *op;
     if (!query->hasAggs && query->groupClause == NIL && query->groupingSets == NIL) return *op;
-    if (query->groupClause == NIL || query->groupingSets != NIL)
-        throw NotDifferential("a subquery as a value beside aggregates without GROUP BY");
+    const bool all_alike = groups_by_images(*query);
     for (std::size_t i = columns; i < op->columns.size(); ++i) {
+        if (!is_named_beside_aggregates(*query, op->origins[i])) continue;
+        if (query->groupClause == NIL || query->groupingSets != NIL)
+            throw NotDifferential("a subquery as a value beside aggregates without GROUP BY");
+        if (!all_alike)
+            throw NotDifferential(
+                "a subquery as a value beside GROUP BY of values that may be equal and look different");
         const Column& column = op->columns[i];
+        if (!is_grouped_by(*query, op->origins[i])) compiler.decided_values().insert(op->origins[i].range);
         group_by(query, reinterpret_cast<Expr*>(pg::call([&] {
                      return makeVar(op->origins[i].range, 1, column.type, column.typmod, column.collation, 0);
                  })));

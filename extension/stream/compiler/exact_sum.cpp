@@ -1,50 +1,10 @@
 #include "stream/compiler/exact_sum.hpp"
 
+#include "stream/compiler/numeric_scale.hpp"
+
 namespace baton::stream {
 
 namespace {
-
-// How many digits behind the point every value of a numeric expression has; nothing if that differs.
-std::optional<int> fixed_scale(const Node* node) {
-    switch (nodeTag(node)) {
-        case T_Var: {
-            const int32 typmod = reinterpret_cast<const Var*>(node)->vartypmod;
-            if (typmod < VARHDRSZ) return std::nullopt;
-            return std::max(0, static_cast<int>((((typmod - VARHDRSZ) & 0x7ff) ^ 1024) - 1024));
-        }
-        case T_Const: {
-            const auto* const value = reinterpret_cast<const Const*>(node);
-            if (value->constisnull) return std::nullopt;
-            return pg::call([&]() -> int {
-                const Numeric number = DatumGetNumeric(value->constvalue);
-                return numeric_is_nan(number) || numeric_is_inf(number)
-                           ? -1
-                           : DatumGetInt32(DirectFunctionCall1(numeric_scale, value->constvalue));
-            });
-        }
-        case T_RelabelType:
-            return fixed_scale(reinterpret_cast<Node*>(reinterpret_cast<const RelabelType*>(node)->arg));
-        case T_FuncExpr: {
-            const Oid function = reinterpret_cast<const FuncExpr*>(node)->funcid;
-            if (function == F_NUMERIC_INT2 || function == F_NUMERIC_INT4 || function == F_NUMERIC_INT8)
-                return 0;
-            return std::nullopt;
-        }
-        case T_OpExpr: {
-            const auto* const operation = reinterpret_cast<const OpExpr*>(node);
-            if (list_length(operation->args) != 2) return std::nullopt;
-            const auto left = fixed_scale(static_cast<Node*>(linitial(operation->args)));
-            const auto right = fixed_scale(static_cast<Node*>(lsecond(operation->args)));
-            if (!left || !right || *left < 0 || *right < 0) return std::nullopt;
-            const Oid function = pg::call([&] { return get_opcode(operation->opno); });
-            if (function == F_NUMERIC_ADD || function == F_NUMERIC_SUB) return std::max(*left, *right);
-            if (function == F_NUMERIC_MUL) return *left + *right;
-            return std::nullopt;
-        }
-        default:
-            return std::nullopt;
-    }
-}
 
 struct Nullness {
     const Query* query;
@@ -103,8 +63,7 @@ std::optional<std::string> cast_for_sum(Node* argument) {
     const Oid type = pg::call([&] { return exprType(argument); });
     if (type == INT2OID || type == INT4OID || type == INT8OID) return "::numeric";
     if (type != NUMERICOID) return std::nullopt;
-    const auto scale = fixed_scale(argument);
-    return scale && *scale >= 0 ? std::optional<std::string>("") : std::nullopt;
+    return fixed_scale(argument) ? std::optional<std::string>("") : std::nullopt;
 }
 
 }  // namespace baton::stream

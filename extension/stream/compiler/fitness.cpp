@@ -92,11 +92,47 @@ bool is_unfit(Oid function, void* context) {
     return true;
 }
 
+// Whether values of a type are numbers of things in the catalogs, which as text are names.
+bool is_name_of_thing(Oid type) {
+    const Oid element = get_element_type(type);
+    switch (OidIsValid(element) ? element : type) {
+        case REGCLASSOID:
+        case REGTYPEOID:
+        case REGPROCOID:
+        case REGPROCEDUREOID:
+        case REGOPEROID:
+        case REGOPERATOROID:
+        case REGROLEOID:
+        case REGNAMESPACEOID:
+        case REGCOLLATIONOID:
+        case REGCONFIGOID:
+        case REGDICTIONARYOID:
+            return true;
+        default:
+            return false;
+    }
+}
+
+// Whether an expression turns the number of a thing into the name that the thing has now. A constant becomes
+// no text: it is an argument of functions such as to_tsvector().
+bool shows_name(Node* node, void* context) {
+    if (node == nullptr || IsA(node, Const) || IsA(node, Query) || IsA(node, SortGroupClause)) return false;
+    if (IsA(node, TargetEntry) || IsA(node, RowExpr)) return pg::walk_expression(node, shows_name, context);
+    if (is_name_of_thing(exprType(node))) {
+        static_cast<Culprit*>(context)->name = psprintf("the name of a %s", format_type_be(exprType(node)));
+        return true;
+    }
+    return false;
+}
+
 bool find_unfit(Node* node, void* context) {
     if (node == nullptr) return false;
     if (is_time(node)) return false;  // see time_filter.cpp
     // A value becomes text and back: stable for the sake of settings, as above.
     if (!IsA(node, CoerceViaIO) && check_functions_in_node(node, is_unfit, context)) return true;
+    if ((IsA(node, CoerceViaIO) || IsA(node, FuncExpr) || IsA(node, Aggref)) &&
+        pg::walk_expression(node, shows_name, context))
+        return true;
     if (IsA(node, SQLValueFunction) || IsA(node, NextValueExpr)) {
         static_cast<Culprit*>(context)->name =
             IsA(node, NextValueExpr)

@@ -12,6 +12,7 @@
 
 #include <deque>
 #include <optional>
+#include <set>
 
 #include "pg/query.hpp"
 
@@ -96,6 +97,9 @@ class Compiler {
     // Numbers for the values of subqueries: how many were taken before.
     int take_values(int count) { return std::exchange(values_, values_ + count); }
 
+    // Ranges of subqueries' values that are the same for all rows of a group.
+    std::set<int>& decided_values() { return decided_values_; }
+
     Script& script() { return script_; }
     std::vector<Query*>& levels() { return levels_; }
 
@@ -104,6 +108,7 @@ class Compiler {
     std::deque<Operator> operators_;
     std::vector<std::string> known_befores_;  // before_N and past_N
     int values_ = 0;
+    std::set<int> decided_values_;
     std::vector<Query*> levels_;  // the blocks around, for WITH
 };
 

@@ -3,9 +3,9 @@
 // UNION ALL is linear: the changes of both sides, together. UNION is DISTINCT over it. The others work apart
 // by whole rows: whether a row is in the result depends only on how often it is on either side. So the rows
 // that occur in a side's change are looked at: the operation over them now, minus the operation over them
-// before.
+// before. Which of several looks a row has must not be open then (ties.cpp).
 
-#include "stream/compiler/text.hpp"
+#include "stream/compiler/ties.hpp"
 
 namespace baton::stream {
 
@@ -149,6 +149,7 @@ class SetOperation {
             change += of_touched(operation, touched, op, compiler_.stored(op, *target),
                                  ", -1::bigint as baton_weight");
         } else {
+            refuse_ties(op.columns);
             std::vector<std::string> before;
             for (std::size_t i = 0; i < sides.size(); ++i) before.push_back(stale(op, *sides[i], now[i]));
             change +=

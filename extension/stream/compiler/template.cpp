@@ -8,6 +8,7 @@
 #include <set>
 
 #include "stream/compiler/block.hpp"
+#include "stream/compiler/ties.hpp"
 #include "stream/compiler/time_filter.hpp"
 
 namespace baton::stream {
@@ -95,10 +96,13 @@ class Builder {
         if (query->setOperations != nullptr) {
             for (auto* const entry : pg::elements<RangeTblEntry>(query->rtable))
                 if (entry->rtekind == RTE_SUBQUERY) entry->subquery = this->query(entry->subquery);
+            refuse_ties(*query, compiler_.levels());
+            check_looks(query->setOperations);
             query->limitOffset = expression(query->limitOffset);
             query->limitCount = expression(query->limitCount);
         } else {
             make_plain(query);
+            refuse_ties(*query, compiler_.levels());  // the result of before is computed again
             rebuild(query);
         }
         query->cteList = NIL;
@@ -130,6 +134,20 @@ class Builder {
         std::vector<int> staying;  // items that do
         std::vector<Node*> conditions;
     };
+
+    // Refuse set operations that make one of rows that are equal and may look different.
+    static void check_looks(Node* tree) {
+        if (!IsA(tree, SetOperationStmt)) return;
+        const auto& operation = *reinterpret_cast<SetOperationStmt*>(tree);
+        check_looks(operation.larg);
+        check_looks(operation.rarg);
+        if (operation.op == SETOP_UNION && operation.all) return;
+        std::vector<Column> columns;
+        for (int i = 0; i < list_length(operation.colTypes); ++i)
+            columns.push_back({"", list_nth_oid(operation.colTypes, i), list_nth_int(operation.colTypmods, i),
+                               list_nth_oid(operation.colCollations, i)});
+        refuse_ties(columns);
+    }
 
     void rebuild(Query* query) {
         const std::set<int> staying = staying_items(*query);

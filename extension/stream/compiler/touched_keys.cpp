@@ -11,9 +11,10 @@
 // What the rows of touched keys were before: those of now, minus the change. At the root, what the block made
 // of them stands in the stream table, if the key is among its columns: then that is taken, which is exact
 // even where computing it again is not (sums of floats, a DISTINCT among values that are equal and look
-// different).
+// different). Elsewhere the block must be determined by its rows (ties.cpp).
 
 #include "stream/compiler/folded_aggregate.hpp"
+#include "stream/compiler/ties.hpp"
 
 namespace baton::stream {
 
@@ -223,6 +224,7 @@ class TouchedKeys {
                                             stored()));
             return;
         }
+        refuse_ties(*query_, compiler_.levels(), compiler_.decided_values());
         const std::string columns = column_list(core_.columns);
         const std::string stale = Compiler::name("stale", op_);
         compiler_.script().add_view(

@@ -17,7 +17,8 @@ Broker amqp1_broker() {
             .form = amqp1_form,
             .make_sink = make_amqp1_sink,
             .make_source = make_amqp1_source,
-            .make_audit_place = make_amqp1_place};
+            .make_audit_place = make_amqp1_place,
+            .traced_as = "amqp"};
 }
 
 }  // namespace baton::brokers

@@ -107,6 +107,7 @@ class KafkaSink final : public relay::Sink {
     void end_opening(std::uint64_t ticket, bool delivered, const std::string& words);
     void report(std::uint64_t ticket, rd_kafka_resp_err_t error, const char* topic);
     void suspect(std::uint64_t ticket, const std::string& words);
+    bool is_known_written(const rd_kafka_message_t& message);
 
     static void on_delivery(rd_kafka_t*, const rd_kafka_message_t* message, void* self);
     static void on_error(rd_kafka_t* producer, int error, const char* reason, void* self);
@@ -117,6 +118,8 @@ class KafkaSink final : public relay::Sink {
     std::vector<relay::Delivery> done_;
     std::string trouble_;
     KafkaOpenings openings_;
+    // Partitions of which the broker has told a place in the log to this producer.
+    std::unordered_map<const rd_kafka_topic_t*, std::vector<bool>> told_;
     KafkaBatches batches_;
     std::vector<Message> held_;  // until the next producer begins
     // Something was not taken, at all or of one topic: later ones must not overtake before that is known.
@@ -143,6 +146,7 @@ void KafkaSink::close() {
     rd_kafka_purge(producer_, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
     for (const auto& [name, handle] : topics_) rd_kafka_topic_destroy(handle);
     topics_.clear();
+    told_.clear();
     rd_kafka_destroy(producer_);
     producer_ = nullptr;
 }
@@ -173,7 +177,25 @@ void KafkaSink::on_delivery(rd_kafka_t*, const rd_kafka_message_t* message, void
     const auto ticket = reinterpret_cast<std::uintptr_t>(message->_private);
     if (verdict_on(message->err) == Verdict::rejected && !sink.batches_.refused())
         return sink.suspect(ticket, rd_kafka_err2str(message->err));
+    if (message->err == RD_KAFKA_RESP_ERR_NO_ERROR && !sink.is_known_written(*message)) {
+        constexpr const char* words = "the broker took a later message, but has not told of this one";
+        sink.done_.push_back({ticket, Verdict::retry, words, {}});
+        return sink.end_opening(ticket, false, words);
+    }
     sink.report(ticket, message->err, rd_kafka_topic_name(message->rkt));
+}
+
+// Whether a success is the broker's word. When a message is refused for the moment and the next one is taken,
+// the library concludes that the first is written, too, and reports it without a place in the log. That holds
+// where the broker counts the producer's messages, and not for the first ones of a partition: of a producer
+// that it does not know, a broker takes any.
+bool KafkaSink::is_known_written(const rd_kafka_message_t& message) {
+    auto& told = told_[message.rkt];
+    const auto partition = static_cast<std::size_t>(message.partition);
+    if (message.offset < 0) return partition < told.size() && told[partition];
+    if (partition >= told.size()) told.resize(partition + 1);
+    told[partition] = true;
+    return true;
 }
 
 // The batch of a message was refused: the message goes again by itself.

@@ -5,8 +5,11 @@
 // order of each partition, so many messages of one key may be in flight. When a message is refused for good,
 // the messages behind it come back: brokers refuse what comes after a gap, the library ends (gapless
 // guarantee), and the sink makes a new producer. openings.hpp is for brokers that do not know the producer
-// yet. While brokers are away, nothing is reported and trouble() says why. Unknown topic, not authorised: the
-// topic is shut. Too large, refused by policy: rejected in the broker's words. Topics are not created.
+// yet, and so is the rule that a success without a place in the log is believed only where the broker has
+// told such a place before: elsewhere the library concludes it from a later message, which such a broker
+// takes although the first is missing. While brokers are away, nothing is reported and trouble() says why.
+// Unknown topic, not authorised: the topic is shut. Too large, refused by policy: rejected in the broker's
+// words. Topics are not created.
 //
 // A message carries its headers, "content-type", and "message-id" unless "event-id" says the same. An event
 // whose payload is NULL becomes a tombstone.

@@ -9,7 +9,8 @@ Broker postgres_broker() {
             .form = {.destination = "inbox", .destination_needed = true},
             .make_sink = make_postgres_sink,
             .make_audit_place = make_postgres_place,
-            .has_tables = true};
+            .has_tables = true,
+            .traced_as = "baton"};
 }
 
 }  // namespace baton::brokers

@@ -11,6 +11,7 @@
 #include "brokers/lease_is_over.hpp"
 #include "event/headers.hpp"
 #include "event/json.hpp"
+#include "event/trace.hpp"
 #include "postgres/connection.hpp"
 #include "wire/encoding.hpp"
 
@@ -113,6 +114,14 @@ std::string source_of(const Message& message, const Options& options) {
         .append(message.event->topic.value_or(""));
 }
 
+// The trace of an event that had none may have begun on the way.
+Field trace_of(const Message& message) {
+    if (message.event->trace_id) return message.event->trace_id;
+    const Header* header = find_header(message.headers, "traceparent");
+    const auto trace = header == nullptr ? std::string_view() : trace_id_of(header->value);
+    return trace.empty() ? Field() : Field(trace);
+}
+
 // The message as the inbox wants it.
 std::string as_inbox_message(const Message& message, const Options& options) {
     std::string out = "{\"event_id\":";
@@ -125,7 +134,11 @@ std::string as_inbox_message(const Message& message, const Options& options) {
                      event->malformed && !event->event_type ? Field("malformed") : event->event_type);
         append_field(out, "aggregate_id", event->aggregate_id);
         append_field(out, "tenant_id", event->tenant_id);
-        append_field(out, "trace_id", event->trace_id);
+        append_field(out, "correlation_id", event->correlation_id);
+        append_field(out, "causation_id", event->causation_id);
+        append_field(out, "idempotency_key", event->idempotency_key);
+        append_field(out, "schema_version", event->schema_version);
+        append_field(out, "trace_id", trace_of(message));
     }
     out += ",\"headers\":{";
     const char* separator = "";

@@ -11,7 +11,8 @@ Broker sqs_broker() {
             .form = sqs_form,
             .make_sink = make_sqs_sink,
             .make_source = make_sqs_source,
-            .make_audit_place = make_sqs_place};
+            .make_audit_place = make_sqs_place,
+            .traced_as = "aws_sqs"};
 }
 
 }  // namespace baton::brokers

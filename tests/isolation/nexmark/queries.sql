@@ -1,5 +1,5 @@
 -- The queries of Nexmark over tables, q0 to q22. Windows of time are computed from the events' own times. q12 is left out: it counts by the time at which an event
--- is processed, which tables do not know.
+-- is processed, which tables do not know. The orders of q9, q18 and q19 tell all bids apart: within a query only such are followed by changes.
 -- q0: pass through
 select auction, bidder, price, date_time, extra from bid;
 -- q1: another currency
@@ -26,7 +26,7 @@ select p.id, p.name, p.begins from (select distinct id, name, date_bin('10 s', d
   join (select distinct seller, date_bin('10 s', date_time, timestamp '2000-01-01') as begins from auction) a on p.id = a.seller and p.begins = a.begins;
 -- q9: winning bids
 select q.id, q.item_name, q.seller, q.category, q.auction, q.bidder, q.price, q.bid_at from (
-    select a.id, a.item_name, a.seller, a.category, b.auction, b.bidder, b.price, b.date_time as bid_at, row_number() over (partition by a.id order by b.price desc, b.date_time) as place
+    select a.id, a.item_name, a.seller, a.category, b.auction, b.bidder, b.price, b.date_time as bid_at, row_number() over (partition by a.id order by b.price desc, b.date_time, b.bidder, b.auction) as place
       from auction a, bid b where a.id = b.auction and b.date_time between a.date_time and a.expires) q where q.place = 1;
 -- q10: by day and minute
 select auction, bidder, price, date_time, extra, to_char(date_time, 'yyyy-MM-dd') as day, to_char(date_time, 'HH:MI') as minute from bid;
@@ -50,9 +50,9 @@ select channel, to_char(date_time, 'yyyy-MM-dd') as day, max(to_char(date_time, 
 select auction, to_char(date_time, 'yyyy-MM-dd') as day, count(*) as bids, count(*) filter (where price < 400) as low, min(price) as least, max(price) as most, avg(price) as average, sum(price) as total
   from bid group by auction, 2;
 -- q18: the last bid of each
-select q.auction, q.bidder, q.price, q.date_time from (select auction, bidder, price, date_time, row_number() over (partition by bidder, auction order by date_time desc) as place from bid) q where q.place <= 1;
+select q.auction, q.bidder, q.price, q.date_time from (select auction, bidder, price, date_time, row_number() over (partition by bidder, auction order by date_time desc, price) as place from bid) q where q.place <= 1;
 -- q19: the highest bids of an auction
-select q.auction, q.bidder, q.price, q.date_time, q.place from (select auction, bidder, price, date_time, row_number() over (partition by auction order by price desc, date_time) as place from bid) q where q.place <= 10;
+select q.auction, q.bidder, q.price, q.date_time, q.place from (select auction, bidder, price, date_time, row_number() over (partition by auction order by price desc, date_time, bidder) as place from bid) q where q.place <= 10;
 -- q20: bids with their auction
 select b.auction, b.bidder, b.price, b.channel, b.date_time, a.item_name, a.seller, a.category, a.expires from bid b join auction a on b.auction = a.id where a.category = 10;
 -- q21: the channel's id

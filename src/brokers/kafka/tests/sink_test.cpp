@@ -3,6 +3,8 @@
 #include <librdkafka/rdkafka_mock.h>
 
 #include <fstream>
+#include <map>
+#include <set>
 
 #include "base/file.hpp"
 #include "brokers/kafka/audit_client.hpp"
@@ -361,6 +363,33 @@ TEST(KafkaSinkOnAMock, a_produce_error_that_the_library_does_not_retry_lets_noth
             EXPECT_EQ(driver.delivered(), 6U) << code;
             expect_in_order(brokers::read_topic({{"bootstrap.servers", cluster.address()}}, "t"), 6);
         }
+}
+
+// A broker that has nothing of a producer takes its second message although the first was refused, as a
+// broker does that becomes the leader between the two. The library then takes the first for written, and says
+// so.
+TEST(KafkaSinkOnAMock, a_first_message_that_was_refused_is_not_delivered_because_the_next_one_was) {
+    constexpr int not_leader = 6;
+    for (const bool keyed : {true, false}) {
+        MockCluster cluster;
+        relay::Settings settings("sink");
+        settings.set("type", "kafka");
+        settings.set("brokers", cluster.address());
+        settings.set("properties.batch.num.messages", std::int64_t{1});  // a request for each
+        const auto sink = brokers::make_sink(settings);
+        cluster.refuse_next_produce(not_leader, 1);
+        auto messages = of_one_key(4, "t");
+        for (std::size_t i = 0; i < messages.size(); ++i)
+            messages[i].key = keyed ? std::string(1, static_cast<char>('a' + i % 2)) : "";
+        Driver driver(*sink);
+        driver.give(messages);
+        driver.run();
+        EXPECT_EQ(driver.delivered(), messages.size());
+        std::set<std::string> arrived;
+        for (const auto& got : brokers::read_topic({{"bootstrap.servers", cluster.address()}}, "t"))
+            arrived.insert(got.id);
+        EXPECT_EQ(arrived.size(), messages.size()) << "a message was reported delivered and is not there";
+    }
 }
 
 TEST_F(KafkaSink, an_error_for_good_in_the_middle_of_a_keys_messages_lets_none_overtake) {

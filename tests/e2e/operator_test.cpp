@@ -1,0 +1,526 @@
+// What an operator does with commands, against a server with a bit of everything: every answer has the shape
+// that is declared, in both forms of installation, and every change does what it says.
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "base/file.hpp"
+#include "operations/catalog.hpp"
+#include "support/cluster.hpp"
+#include "support/program.hpp"
+
+using namespace baton;
+using namespace baton::test;
+using operations::Json;
+
+namespace {
+
+bool contains(const std::string& text, const std::string& words) {
+    return text.find(words) != std::string::npos;
+}
+
+// Two groups, one with dead letters; an ordered inbox with a gap; a stream table; a pipeline.
+void furnish(const std::string& url) {
+    postgres::Connection db(url);
+    db.exec(R"sql(
+        select baton.create_outbox('orders'), baton.create_outbox('raw', payload_type => 'bytea');
+        select baton.create_inbox('payments');
+        select baton.enable_inbox_ordering('payments', sequence_num_col => 'sequence_num');
+        select baton.create_consumer_group('billing', 'orders', 'earliest', max_attempts => 1), baton.create_consumer_group('search', 'orders', 'earliest');
+        select baton.publish('orders', 'order.created', jsonb_build_object('n', n, 'exact', 12345678901234567890123), aggregate_type => 'order', aggregate_id => n % 3) from generate_series(1, 9) n;
+        select baton.publish('raw', 'bytes', '\x00ff'::bytea))sql");
+    db.exec(R"sql(
+        select baton.fail_events('billing', 'c1', array_agg(id), E'card \x1b[31mdeclined', lease_token => (array_agg(lease_token))[1]) from baton.poll_outbox('billing', 'c1', 3);
+        select baton.receive('payments', 'p' || n, 'paid', '{"n": 1}', aggregate_id => 'a', sequence_num => n) from unnest('{1,2,4}'::int[]) n;
+        select baton.fail_inbox('payments', '{p1}'::text[], 'no account', permanent => true);
+        create table sales (product int, amount int);
+        select baton.create_stream_table('totals', 'select product, sum(amount) as amount from sales group by product', refresh_mode => 'FULL');
+        select baton.set_pipeline('to-file', '{"source": {"outbox": "orders"}, "sink": {"type": "file", "path": "/nowhere/x.jsonl"}}');
+    )sql");
+}
+
+// Arguments that name what furnish() made.
+Json arguments_for(const operations::Operation& operation) {
+    const std::map<std::string, std::string> known{
+        {"outbox", "orders"},    {"group", "billing"}, {"inbox", "payments"}, {"stream_table", "totals"},
+        {"pipeline", "to-file"}, {"letter", "1"},      {"event", "3"}};
+    Json arguments = Json::object();
+    for (const auto& parameter : operation.parameters)
+        if (parameter.required || (operation.name == "show_event" && parameter.name == "outbox"))
+            arguments[parameter.name] = known.at(parameter.name);
+    return arguments;
+}
+
+std::vector<std::string> keys_of(const Json& object) {
+    std::vector<std::string> keys;
+    for (const auto& [key, _] : object.items()) keys.push_back(key);
+    return keys;
+}
+
+struct Operating : ::testing::TestWithParam<Form> {
+    Operating() : url(shared_cluster(GetParam()).quiet_database()) { furnish(url); }
+
+    Ran run(std::vector<std::string> words) const { return run_baton(words, {{"BATON_DB", url}}); }
+    Json json(std::vector<std::string> words) const {
+        words.push_back("--json");
+        const auto ran = run(words);
+        EXPECT_EQ(ran.exit_code, 0) << ran.errors;
+        return Json::parse(ran.output);
+    }
+    std::string value(const std::string& sql) const { return postgres::Connection(url).value(sql); }
+
+    std::string url;
+};
+
+INSTANTIATE_TEST_SUITE_P(Forms, Operating, ::testing::Values(Form::extension, Form::plain),
+                         [](const auto& chosen) {
+                             return chosen.param == Form::plain ? "plain" : "extension";
+                         });
+
+TEST_P(Operating, every_answer_has_the_shape_that_is_declared) {
+    postgres::Connection db(url);
+    std::vector<std::string> empty;
+    for (const auto& operation : operations::catalog()) {
+        if (operation.right != operations::Right::view) continue;
+        const Json answer = Json::parse(operations::run(operation, db, arguments_for(operation), "somebody"));
+        std::vector<std::string> declared;
+        for (const auto& field : operation.shape) declared.push_back(field.name);
+        if (operation.answer == operations::Answer::one) {
+            EXPECT_EQ(keys_of(answer), declared) << operation.name;
+            continue;
+        }
+        EXPECT_EQ(keys_of(answer), operation.answer == operations::Answer::page
+                                       ? std::vector<std::string>({"items", "next"})
+                                       : std::vector<std::string>{"items"})
+            << operation.name;
+        if (answer["items"].empty()) empty.push_back(operation.name);
+        for (const auto& item : answer["items"]) EXPECT_EQ(keys_of(item), declared) << operation.name;
+    }
+    EXPECT_EQ(empty, (std::vector<std::string>{"list_leases", "list_blocked_keys", "list_publishers"}));
+}
+
+TEST_P(Operating, status_says_what_is_wrong_and_what_to_do) {
+    const auto ran = run({"status"});
+    EXPECT_EQ(ran.exit_code, 0) << ran.errors;
+    for (const char* words : {"public.orders", "billing", "to-file", "public.payments", "public.totals",
+                              "3 dead letters", "baton dead list --in billing"})
+        EXPECT_TRUE(contains(ran.output, words)) << words << "\n" << ran.output;
+    EXPECT_FALSE(contains(ran.output, "\033")) << "no colour where nobody looks";
+    const Json all = json({"status"});
+    EXPECT_EQ(all["groups"].size(), 2);
+    EXPECT_EQ(all["totals"]["dead_letters"], 3);
+}
+
+TEST_P(Operating, doctor_fails_when_it_finds_an_error) {
+    const auto ran = run({"doctor"});
+    EXPECT_EQ(ran.exit_code, 1);
+    EXPECT_TRUE(contains(ran.output, "ok  long transactions")) << ran.output;
+    EXPECT_FALSE(contains(ran.output, "could not look")) << ran.output;
+    run({"dead", "discard", "--all", "--yes", "--reason", "test"});
+    run({"pipelines", "disable", "to-file"});
+    const auto mended = run({"doctor", "--json"});
+    for (const auto& finding : Json::parse(mended.output)["findings"])
+        EXPECT_TRUE(finding["object"] == "fsync" || finding["object"] == "installer")
+            << "the tests' server has no fsync, and a role that sees its own sessions only" << finding;
+}
+
+TEST_P(Operating, a_dead_letter_is_shown_corrected_and_sent_again) {
+    const Json letters = json({"dead", "list"});
+    EXPECT_EQ(letters["items"].size(), 4) << "of the group and of the inbox";
+    const auto list = run({"dead", "list"});
+    EXPECT_TRUE(contains(list.output, "\\x1b[31mdeclined")) << "an error cannot paint the terminal\n"
+                                                            << list.output;
+    EXPECT_FALSE(contains(list.output, "\033")) << list.output;
+    EXPECT_TRUE(contains(run({"dead", "show", "1"}).output, "12345678901234567890123")) << "digits stay";
+
+    EXPECT_EQ(run({"dead", "edit", "1", "--payload", "{\"n\": 98765432109876543210987}"}).exit_code, 0);
+    EXPECT_EQ(value("select payload::text from baton.dead_letters where id = 1"),
+              "{\"n\": 98765432109876543210987}");
+    const auto wrong = run({"dead", "edit", "1", "--payload", "{"});
+    EXPECT_EQ(wrong.exit_code, 1);
+    EXPECT_TRUE(contains(wrong.errors, "payload is not JSON")) << wrong.errors;
+
+    EXPECT_EQ(json({"dead", "replay", "1"})["replayed"], 1);
+    EXPECT_EQ(value("select count(*) from baton.dead_letters"), "2");
+    EXPECT_EQ(run({"dead", "replay", "1"}).exit_code, 1) << "it is no dead letter any more";
+    EXPECT_EQ(value("select string_agg(action, ' ' order by entry_id) from baton.audit_trail where action "
+                    "like '%dead_letter' and details ->> 'acting_for' like '% by command'"),
+              "edit_dead_letter replay_dead_letter");
+}
+
+TEST_P(Operating, dead_letters_of_inboxes_are_treated_alike) {
+    const std::string letter = json({"dead", "list", "--kind", "inbox"})["items"][0]["letter"];
+    EXPECT_EQ(run({"dead", "edit", letter, "--payload", "{\"n\": 2}"}).exit_code, 0);
+    EXPECT_EQ(json({"dead", "show", letter})["payload"]["n"], 2);
+    EXPECT_EQ(json({"dead", "replay", letter})["replayed"], 1);
+    EXPECT_EQ(value("select count(*) from dlq_payments"), "0");
+}
+
+TEST_P(Operating, many_are_changed_only_after_a_yes) {
+    const auto asked = run({"dead", "replay", "--in", "billing"});
+    EXPECT_EQ(asked.exit_code, 1);
+    EXPECT_TRUE(contains(asked.errors, "3 dead letters would be replayed")) << asked.errors;
+    EXPECT_EQ(value("select count(*) from baton.dead_letters"), "3");
+    EXPECT_EQ(run({"dead", "replay"}).exit_code, 1) << "nothing is chosen";
+    EXPECT_EQ(run({"dead", "replay", "1", "--all", "--yes"}).exit_code, 1) << "letters or a choice";
+    EXPECT_EQ(run({"dead", "discard", "--all", "--yes"}).exit_code, 2) << "a reason is needed";
+    EXPECT_EQ(json({"dead", "discard", "--in", "billing", "--yes", "--reason", "test"})["discarded"], 3);
+    EXPECT_EQ(value("select count(*) from baton.dead_letters"), "0");
+    EXPECT_EQ(run({"seek", "search", "--to", "end"}).exit_code, 1);
+    EXPECT_EQ(value("select lag_rows from baton.group_lag where group_name = 'search'"), "9");
+    EXPECT_EQ(json({"seek", "search", "--to", "end", "--yes"})["lag_events"], 0);
+}
+
+TEST_P(Operating, more_letters_than_one_answer_holds_are_all_replayed) {
+    postgres::Connection db(url);
+    db.exec(
+        "select baton.publish('orders', 'many', '{}', aggregate_id => n) from generate_series(1, 1205) n");
+    db.exec(
+        R"sql(select baton.create_consumer_group('hopeless', 'orders', 'earliest', max_attempts => 1);)sql");
+    for (int i = 0; i < 2; ++i)
+        db.exec(
+            "select baton.fail_events('hopeless', 'c', array_agg(id), 'no', true, "
+            "(array_agg(lease_token))[1]) from baton.poll_outbox('hopeless', 'c', 1000)");
+    EXPECT_EQ(value("select count(*) from baton.dead_letters where group_name = 'hopeless'"), "1214");
+    const auto ran = run({"dead", "replay", "--in", "hopeless", "--yes"});
+    EXPECT_TRUE(contains(ran.output, "1214 dead letters were replayed")) << ran.output << ran.errors;
+    EXPECT_TRUE(contains(ran.errors, "1000 of 1214")) << "long work says how far it is\n" << ran.errors;
+}
+
+TEST_P(Operating, a_letter_far_behind_others_is_found_shown_and_corrected) {
+    postgres::Connection(url).exec(
+        "insert into payments (event_id, event_type, payload, retry_count, received_at, available_at) "
+        "select 'm' || n, case n when 1 then 'rare' else 'often' end, '{}', 99, timestamptz '2026-01-01' + n "
+        "* interval '1 s', 'infinity' from generate_series(1, 10050) n");
+    const Json rare = json({"dead", "list", "--type", "rare"})["items"];
+    ASSERT_EQ(rare.size(), 1);
+    const std::string letter = rare[0]["letter"];
+    EXPECT_EQ(json({"dead", "show", letter})["event_type"], "rare");
+    EXPECT_EQ(json({"dead", "edit", letter, "--payload", "{\"n\": 7}"})["payload"]["n"], 7);
+    EXPECT_EQ(json({"dead", "replay", "--type", "rare", "--yes"})["replayed"], 1);
+}
+
+TEST_P(Operating, discarding_all_leaves_adopted_letters_to_their_application_and_says_so) {
+    postgres::Connection(url).exec(R"sql(
+        create table mails (id int primary key, payload jsonb, done_at timestamptz, tries int not null default 0);
+        select baton.adopt_outbox('mails', mapping => '{"columns": {"id": "id", "payload": "payload", "processed_at": "done_at", "attempts": "tries"},
+            "attempts": {"limit": 2}, "backoff": {"kind": "none"}}');
+        insert into mails select n, '{}', null, 2 from generate_series(1, 3) n)sql");
+    const std::string adopted = json({"dead", "list", "--kind", "outbox"})["items"][0]["letter"];
+    const auto named = run({"dead", "discard", "1", adopted, "--reason", "test"});
+    EXPECT_EQ(named.exit_code, 1);
+    EXPECT_TRUE(contains(named.errors, "cannot be discarded")) << named.errors;
+    EXPECT_EQ(value("select count(*) from baton.dead_letters"), "3") << "nothing is done by halves";
+
+    const auto all = run({"dead", "discard", "--all", "--yes", "--reason", "test"});
+    EXPECT_EQ(all.exit_code, 1) << "not all are gone";
+    EXPECT_TRUE(contains(all.output, "4 dead letters were discarded")) << all.output;
+    EXPECT_TRUE(contains(all.errors, "3 dead letters of adopted tables were left out")) << all.errors;
+    EXPECT_EQ(json({"dead", "list"})["items"].size(), 3);
+    EXPECT_EQ(json({"dead", "replay", "--all", "--yes"})["replayed"], 3) << "they can be replayed";
+}
+
+TEST_P(Operating, an_event_tells_its_way) {
+    const std::string id = value("select event_id from orders where id = 1");
+    const Json way = json({"event", id});
+    EXPECT_EQ(way["event"]["offset"], 1);
+    EXPECT_EQ(way["groups"].size(), 2);
+    EXPECT_EQ(way["groups"][0]["state"], "dead");
+    EXPECT_EQ(way["groups"][1]["state"], "waiting");
+    EXPECT_TRUE(contains(run({"event", "1", "--outbox", "orders"}).output, "12345678901234567890123"));
+    EXPECT_EQ(run({"event", "1"}).exit_code, 1) << "an offset needs its outbox";
+    const auto none = run({"event", "00000000-0000-0000-0000-000000000000"});
+    EXPECT_TRUE(contains(none.errors, "there is no event")) << none.errors;
+}
+
+// From the outbox through a relay into an inbox of the same database, and out of it.
+TEST(Event, tells_its_whole_way_from_commit_to_handler) {
+    Cluster cluster({Form::plain, true, {"track_commit_timestamp=on"}});
+    const std::string url = cluster.quiet_database();
+    const TemporaryFolder folder;
+    postgres::Connection db(url);
+    db.exec("select baton.create_outbox('orders'), baton.create_inbox('payments')");
+    db.query("select baton.publish('orders', 'order.created', '{}')");
+    const std::string id = db.value("select event_id from orders");
+    std::ofstream(folder / "relay.toml") << "[[pipeline]]\nname = \"across\"\n[pipeline.source]\noutbox = "
+                                            "\"orders\"\n[pipeline.sink]\ntype = \"postgres\"\nurl = "
+                                            "\"${env:DATABASE_URL}\"\ninbox = \"payments\"\n";
+    const auto way = [&] {
+        return Json::parse(run_baton({"event", id, "--json"}, {{"BATON_DB", url}}).output);
+    };
+    EXPECT_EQ(way()["inboxes"].size(), 0);
+    EXPECT_FALSE(way()["committed_at"].is_null());
+    {
+        Process relay({.argv = {program_file().string(), "relay", "--db", url, "--config",
+                                (folder / "relay.toml").string()},
+                       .output = folder / "relay.log",
+                       .environment = {{"DATABASE_URL", url}},
+                       .dies_with_us = true});
+        wait_until("the group has settled the event", [&] { return way()["groups"][0]["state"] == "settled"; });
+    }
+    ASSERT_EQ(way()["inboxes"].size(), 1);
+    EXPECT_EQ(way()["inboxes"][0]["inbox"], "public.payments");
+    EXPECT_FALSE(way()["inboxes"][0]["received_at"].is_null());
+    EXPECT_TRUE(way()["inboxes"][0]["processed_at"].is_null());
+    db.query("select baton.complete_inbox('payments', array_agg(event_id), lease_token => "
+             "(array_agg(lease_token))[1]) from baton.claim_inbox('payments', 'w')");
+    EXPECT_EQ(way()["inboxes"][0]["state"], "processed");
+    EXPECT_FALSE(way()["inboxes"][0]["processed_at"].is_null());
+    const auto told = run_baton({"event", id}, {{"BATON_DB", url}});
+    for (const char* words : {"committed", "settled", "public.payments", "processed"})
+        EXPECT_TRUE(contains(told.output, words)) << words << "\n" << told.output;
+}
+
+TEST_P(Operating, an_inbox_tells_what_blocks_its_aggregates_and_shows_messages_by_state) {
+    postgres::Connection(url).exec(R"sql(
+        select baton.receive('payments', 'q' || n, 'paid', '{}', aggregate_id => 'b', sequence_num => n) from generate_series(1, 2) n;
+        select baton.fail_inbox('payments', '{q1}'::text[], 'no account b', permanent => true))sql");
+    const Json blocked = json({"inboxes", "payments", "--blocked"})["items"];
+    ASSERT_EQ(blocked.size(), 2) << blocked;
+    EXPECT_EQ(blocked[0]["aggregate"], "a") << "behind the dead p1";
+    EXPECT_EQ(blocked[1]["reason"], "dead");
+    EXPECT_EQ(blocked[1]["event_id"], "q1");
+    EXPECT_EQ(blocked[1]["error"], "no account b");
+    EXPECT_TRUE(contains(run({"inboxes", "payments", "--blocked"}).output, "no account b"));
+    EXPECT_EQ(json({"dead", "replay", blocked[1]["letter"]})["replayed"], 1);
+    EXPECT_EQ(json({"inboxes", "payments", "--blocked"})["items"].size(), 1);
+
+    EXPECT_EQ(json({"inboxes", "payments", "--messages"})["items"].size(), 4);
+    const Json dead = json({"inboxes", "payments", "--messages", "--state", "dead"})["items"];
+    ASSERT_EQ(dead.size(), 1);
+    EXPECT_EQ(dead[0]["event_id"], "p1");
+    EXPECT_TRUE(contains(run({"inboxes", "payments", "--messages", "--limit", "1"}).output, "there are more"));
+    EXPECT_EQ(run({"inboxes", "payments", "--messages", "--state", "asleep"}).exit_code, 1);
+    EXPECT_EQ(run({"inboxes", "payments", "--gaps", "--state", "dead"}).exit_code, 1);
+    EXPECT_EQ(run({"inboxes", "payments", "--state", "dead"}).exit_code, 1);
+}
+
+TEST_P(Operating, an_event_of_an_adopted_outbox_tells_its_way) {
+    postgres::Connection(url).exec(R"sql(
+        create table mails (id int primary key, event uuid, payload jsonb, done_at timestamptz, tries int not null default 0);
+        select baton.adopt_outbox('mails', mapping => '{"columns": {"id": "id", "event_id": "event", "payload": "payload", "processed_at": "done_at", "attempts": "tries"},
+            "attempts": {"limit": 2}, "backoff": {"kind": "none"}}');
+        insert into mails values (7, '0190a0a0-0000-7000-8000-000000000002', '{"n": 1}', null, 2))sql");
+    const Json way = json({"event", "0190a0a0-0000-7000-8000-000000000002"});
+    EXPECT_EQ(way["outbox"], "public.mails");
+    EXPECT_EQ(way["row"], "7");
+    EXPECT_EQ(way["groups"][0]["state"], "dead");
+    EXPECT_EQ(json({"event", "7", "--outbox", "mails"}), way);
+    EXPECT_EQ(json({"dead", "replay", way["groups"][0]["dead_letter"]})["replayed"], 1);
+    const Json after = json({"event", "7", "--outbox", "mails"});
+    EXPECT_EQ(after["groups"][0]["state"], "waiting");
+    EXPECT_EQ(after["actions"][0]["action"], "replay_adopted");
+    EXPECT_EQ(run({"event", "8", "--outbox", "mails"}).exit_code, 1);
+}
+
+TEST_P(Operating, tail_shows_the_last_and_follows) {
+    const auto last = run({"tail", "orders", "--once", "-n", "2", "--json"});
+    EXPECT_TRUE(contains(last.output, "\"exact\": 12345678901234567890123")) << last.output;
+    EXPECT_EQ(std::count(last.output.begin(), last.output.end(), '\n'), 2);
+    const auto for_people = run({"tail", "orders", "--once"});
+    EXPECT_TRUE(contains(for_people.output, "\"exact\": 12345678901234567890123")) << for_people.output;
+    EXPECT_EQ(run({"tail", "nothing", "--once"}).exit_code, 1);
+    EXPECT_EQ(run({"tail", "payments", "--once"}).exit_code, 0);
+    const auto rare = run({"tail", "orders", "--once", "--type", "no.such", "--json"});
+    EXPECT_EQ(rare.output, "");
+    const auto of_key = run({"tail", "orders", "--once", "--key", "1", "--json"});
+    EXPECT_EQ(std::count(of_key.output.begin(), of_key.output.end(), '\n'), 3) << of_key.output;
+}
+
+// `baton tail` until it is stopped, and what it has said so far.
+class Tail {
+  public:
+    Tail(const std::string& url, std::vector<std::string> words)
+        : process_(start_baton(with(url, std::move(words)), folder_ / "out", folder_ / "errors")) {}
+    ~Tail() { process_.stop(); }
+
+    std::vector<Json> lines() const {
+        std::istringstream text(read_text(folder_ / "out"));
+        std::vector<Json> all;
+        for (std::string line; std::getline(text, line);)
+            if (Json::accept(line)) all.push_back(Json::parse(line));
+        return all;
+    }
+    void wait_for(std::size_t count) const {
+        wait_until("tail has told of " + std::to_string(count), [&] { return lines().size() >= count; });
+    }
+
+  private:
+    static std::vector<std::string> with(const std::string& url, std::vector<std::string> words) {
+        words.insert(words.begin(), "tail");
+        words.insert(words.end(), {"--json", "--db", url});
+        return words;
+    }
+    TemporaryFolder folder_;
+    Process process_;
+};
+
+TEST_P(Operating, tail_of_a_group_tells_what_it_settled_and_what_failed) {
+    postgres::Connection db(url);
+    run({"seek", "search", "--to", "end", "--yes"});
+    const Tail tail(url, {"search", "-n", "1"});
+    tail.wait_for(1);
+    db.query("select baton.publish('orders', 'late', jsonb_build_object('n', n), aggregate_id => 'k' || n) "
+             "from generate_series(1, 3) n");
+    const auto poll = "baton.poll_outbox('search', 'c', 10)";
+    db.query(std::string("select baton.commit_events('search', 'c', array_agg(id), (array_agg(lease_token))[1]) from ") +
+             poll);
+    wait_until("the three have settled", [&] {
+        int settled = 0;
+        for (const auto& line : tail.lines())
+            if (line["event_type"] == "late" && line["state"] == "settled") ++settled;
+        return settled == 3;
+    });
+}
+
+TEST_P(Operating, tail_of_an_inbox_leaves_nothing_out) {
+    postgres::Connection db(url), slow(url);
+    db.query("select baton.create_inbox('crowd')");
+    db.query("select baton.receive('crowd', 'first', 'rare', '{}', aggregate_id => 'k1')");
+    const Tail all(url, {"crowd"}), some(url, {"crowd", "--type", "rare", "--key", "k1"});
+    all.wait_for(1);
+    some.wait_for(1);
+    slow.exec("begin; select baton.receive('crowd', 'slow', 'often', '{}')");
+    db.query("select baton.receive('crowd', 'm' || n, case when n % 500 = 1 then 'rare' else 'often' end, '{}', "
+             "aggregate_id => 'k' || n % 1000) from generate_series(1, 2600) n");
+    all.wait_for(2601);
+    slow.exec("commit");
+    all.wait_for(2602);
+    db.query("select baton.fail_inbox('crowd', '{m7}'::text[], 'no', permanent => true)");
+    all.wait_for(2603);
+    std::set<std::string> ids;
+    for (const auto& line : all.lines()) ids.insert(line["event_id"]);
+    EXPECT_EQ(ids.size(), 2602);
+    EXPECT_EQ(all.lines().back()["state"], "dead");
+    EXPECT_EQ(all.lines().size(), 2603) << "and none twice";
+    some.wait_for(4);
+    EXPECT_EQ(some.lines().size(), 4) << "the first, m1, m1001 and m2001";
+}
+
+TEST_P(Operating, tail_asks_which_is_meant_and_refuses_what_cannot_be_followed) {
+    postgres::Connection(url).exec(R"sql(
+        select baton.create_consumer_group('payments', 'orders', 'earliest');
+        create table mails (id int primary key, payload jsonb, done_at timestamptz, tries int not null default 0);
+        select baton.adopt_outbox('mails', mapping => '{"columns": {"id": "id", "payload": "payload", "processed_at": "done_at", "attempts": "tries"},
+            "attempts": {"limit": 2}, "backoff": {"kind": "none"}}'))sql");
+    EXPECT_TRUE(contains(run({"tail", "payments", "--once"}).errors, "several things"));
+    EXPECT_EQ(run({"tail", "payments", "--once", "--of", "group"}).exit_code, 0);
+    const auto inbox = run({"tail", "payments", "--once", "--of", "inbox", "--json"});
+    EXPECT_TRUE(contains(inbox.output, "\"p1\"")) << inbox.output;
+    const auto adopted = run({"tail", "mails", "--once"});
+    EXPECT_EQ(adopted.exit_code, 1);
+    EXPECT_TRUE(contains(adopted.errors, "adopted outbox, which cannot be followed")) << adopted.errors;
+}
+
+// A transaction that began before others and commits after them must come, too: an offset would pass it by.
+TEST_P(Operating, tail_misses_no_late_commit) {
+    postgres::Connection early(url), late(url), eye(url);
+    const auto tail = [&](const Json& after) {
+        return Json::parse(operations::run(operations::find("tail_events"), eye,
+                                           {{"outbox", "orders"}, {"after", after}, {"limit", 2}}, ""));
+    };
+    Json page = tail(nullptr);
+    std::vector<std::string> seen;
+    const auto follow = [&] {
+        do {
+            page = tail(page["next"]);
+            for (const auto& event : page["items"]) seen.push_back(event["event_type"]);
+        } while (!page["items"].empty());
+    };
+    early.exec("begin; select baton.publish('orders', 'early', '{}')");
+    late.exec("select baton.publish('orders', 'late' || n, '{}') from generate_series(1, 5) n");
+    follow();
+    EXPECT_EQ(seen, (std::vector<std::string>{"late1", "late2", "late3", "late4", "late5"}));
+    early.exec("commit");
+    follow();
+    EXPECT_EQ(seen.back(), "early");
+    EXPECT_EQ(seen.size(), 6) << "and nothing comes twice";
+}
+
+TEST_P(Operating, pipelines_are_switched_and_rendered) {
+    EXPECT_EQ(run({"pipelines", "disable", "to-file"}).exit_code, 0);
+    EXPECT_EQ(json({"pipelines", "show", "to-file"})["enabled"], false);
+    EXPECT_EQ(run({"pipelines", "enable", "to-file"}).exit_code, 0);
+    const auto rendered = run({"render", "to-file", "-n", "1", "--json"});
+    EXPECT_EQ(rendered.exit_code, 0) << rendered.errors;
+    const Json message = Json::parse(rendered.output);
+    EXPECT_TRUE(contains(message["body"], "12345678901234567890123")) << rendered.output;
+    EXPECT_EQ(run({"pipelines", "delete", "to-file"}).exit_code, 0);
+    EXPECT_EQ(run({"pipelines", "show", "to-file"}).exit_code, 1);
+}
+
+TEST_P(Operating, publishing_skipping_and_setting) {
+    EXPECT_EQ(
+        json({"publish", "orders", "order.made", "{\"n\": 12345678901234567890123}", "--key", "k"})["offset"],
+        10);
+    EXPECT_EQ(value("select payload::text || partition_key from orders where id = 10"),
+              "{\"n\": 12345678901234567890123}k");
+    EXPECT_EQ(run({"publish", "orders", "x", "{"}).exit_code, 1);
+    EXPECT_EQ(run({"publish", "nosuch", "x", "{}"}).exit_code, 1);
+    EXPECT_EQ(json({"skip", "payments", "a", "--to", "3"})["sequence"], 3);
+    EXPECT_EQ(run({"set", "outbox_enabled", "off"}).exit_code, 0);
+    EXPECT_TRUE(contains(run({"status"}).output, "publish() refuses events"));
+    EXPECT_EQ(run({"set", "nosuch", "off"}).exit_code, 1);
+    EXPECT_EQ(json({"actions"})["items"][0]["object"], "outbox_enabled");
+}
+
+TEST_P(Operating, names_that_a_shell_would_take_apart_are_quoted_in_a_fix) {
+    postgres::Connection db(url);
+    db.exec(
+        R"sql(select baton.create_consumer_group('it''s; rm -rf $HOME', 'orders', 'earliest', max_attempts => 1))sql");
+    db.exec(
+        R"sql(select baton.fail_events('it''s; rm -rf $HOME', 'c', array_agg(id), 'no', true, (array_agg(lease_token))[1]) from baton.poll_outbox('it''s; rm -rf $HOME', 'c', 1))sql");
+    EXPECT_TRUE(contains(run({"status"}).output, "--in 'it'\\''s; rm -rf $HOME'")) << run({"status"}).output;
+    EXPECT_EQ(json({"dead", "list", "--in", "it's; rm -rf $HOME"})["items"].size(), 1);
+}
+
+TEST(Commands, every_one_stands_in_the_help_and_explains_itself) {
+    const auto help = run_baton({"--help"});
+    EXPECT_LE(std::count(help.output.begin(), help.output.end(), '\n'), 26) << "it fits a screen\n"
+                                                                            << help.output;
+    const auto words = run_baton({"completion", "bash"}).output;
+    const auto from = words.find("'') offered='") + 13;
+    std::istringstream all(words.substr(from, words.find('\'', from) - from));
+    int commands = 0;
+    for (std::string word; all >> word;) {
+        if (word.starts_with("--")) continue;
+        ++commands;
+        EXPECT_TRUE(contains(help.output, word)) << word;
+        EXPECT_EQ(run_baton({word, "--help"}).exit_code, 0) << word;
+    }
+    EXPECT_GT(commands, 20);
+    for (const char* shell : {"zsh", "fish"})
+        EXPECT_TRUE(contains(run_baton({"completion", shell}).output, "dead")) << shell;
+    EXPECT_TRUE(contains(run_baton({"man"}).output, ".SS \"baton dead replay"));
+}
+
+TEST(Commands, what_create_writes_passes_lint) {
+    const TemporaryFolder folder;
+    for (const char* sink : {"amqp1", "file", "http", "kafka", "mqtt", "nats", "neo4j", "null", "postgres",
+                             "rabbitmq", "redis", "sqs", "stdout"}) {
+        const std::string file = folder / (std::string(sink) + ".toml");
+        EXPECT_EQ(run_baton({"pipelines", "create", "--sink", sink, file}).exit_code, 0) << sink;
+        const auto lint = run_baton({"pipelines", "lint", file});
+        EXPECT_EQ(lint.exit_code, 0) << sink << lint.errors;
+    }
+    const auto again = run_baton({"pipelines", "create", "--sink", "null", folder / "null.toml"});
+    EXPECT_EQ(again.exit_code, 1) << "a file is not overwritten";
+    EXPECT_TRUE(contains(run_baton({"pipelines", "create", "--sink", "pigeon"}).errors, "there are amqp1"))
+        << "what there is";
+}
+
+TEST(Commands, lint_names_file_and_line) {
+    const TemporaryFolder folder;
+    const std::string file = folder / "wrong.toml";
+    std::ofstream(file) << "[[pipeline]]\nname = \"x\"\n[pipeline.source]\noutbox = "
+                           "\"orders\"\n[pipeline.sink]\ntype = \"file\"\npaht = \"x\"\n";
+    const auto ran = run_baton({"pipelines", "lint", file});
+    EXPECT_EQ(ran.exit_code, 1);
+    EXPECT_TRUE(contains(ran.errors, "wrong.toml:")) << ran.errors;
+}
+
+}  // namespace
