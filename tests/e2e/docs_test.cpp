@@ -64,20 +64,6 @@ std::string sql_of(const fs::path& page) {
     return sql;
 }
 
-// A page without its blocks of code.
-std::string prose_of(const fs::path& page) {
-    std::istringstream lines(read_text(page));
-    std::string prose;
-    bool inside = false;
-    for (std::string line; std::getline(lines, line);) {
-        if (line.starts_with("```"))
-            inside = !inside;
-        else if (!inside)
-            prose += line + "\n";
-    }
-    return prose;
-}
-
 // Run statements with psql, as a reader would.
 Ran run_psql(const std::string& url, const std::string& sql) {
     const TemporaryFolder folder;
@@ -109,15 +95,6 @@ TEST_P(Docs, the_example_on_the_first_page_delivers_its_event) {
     EXPECT_NE(ran.output.find(R"( 1 | order.placed | {"order": 7, "total": 42})"), std::string::npos)
         << ran.output;
     EXPECT_EQ(Connection(url).value("select count(*) from baton.poll_outbox('billing', 'worker-2')"), "0");
-}
-
-TEST(Pages, every_link_leads_somewhere) {
-    const std::regex link(R"(\[[^\]]+\]\(([^)#\s]+)[^)]*\))");
-    for (const auto& page : all_pages())
-        for (const auto& target : matches(prose_of(page), link)) {
-            if (target.find("://") != std::string::npos) continue;
-            EXPECT_TRUE(fs::exists(page.parent_path() / target)) << page << " links to " << target;
-        }
 }
 
 TEST(Pages, every_file_and_folder_that_is_named_is_there) {
