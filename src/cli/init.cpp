@@ -12,9 +12,19 @@ namespace {
 struct InitOptions {
     Target target;
     Mode mode = Mode::automatic;
+    bool print_sql = false;
+    std::string from;
 };
 
+// Without a database nothing can be chosen: plain SQL works everywhere.
+int print_sql(const InitOptions& options) {
+    const Mode form = options.mode == Mode::extension ? Mode::extension : Mode::sql;
+    std::cout << (options.from.empty() ? sql_of_fresh(form) : sql_of_upgrade(form, options.from));
+    return done;
+}
+
 int init(const InitOptions& options) {
+    if (options.print_sql) return print_sql(options);
     auto connection = connect(options.target, postgres::Patience::long_work);
     const auto tell = [](const std::string& note) { std::cerr << "note: " << note << "\n"; };
     std::cout << install(connection, options.mode, tell) << "\n";
@@ -30,6 +40,12 @@ void add_init(Program& program) {
                     [options] { return init(*options); });
     add_target(command, options->target);
     add_mode(command, options->mode);
+    auto* print = command.add_flag("--print-sql", options->print_sql,
+                                   "print the SQL that installs baton where it is not, for a migration, and "
+                                   "connect nowhere (plain SQL, unless --mode extension)");
+    command
+        .add_option("--from", options->from, "with --print-sql: upgrade from this version instead")
+        ->needs(print);
 }
 
 }  // namespace baton::cli

@@ -139,14 +139,16 @@ std::string share_text(const fs::path& file) {
     return text;
 }
 
+// The scripts that lead from one version of the plain form to this program's.
+std::optional<std::vector<fs::path>> update_scripts(const std::string& from) {
+    return find_updates(LocalServer::share_folder() / "updates", from, baton::version());
+}
+
 // Install where nothing is.
 std::string install_fresh(Connection& db, const Surroundings& here, Mode mode) {
     check_room(here);
     const Choice choice = choose_form(here, mode);
-    if (choice.form == Mode::extension)
-        db.exec("create extension baton version " + db.escape_literal(baton::version()));
-    else
-        db.exec(share_text("baton.sql"));
+    db.exec(sql_of_fresh(choice.form));
     return std::string("baton ") + baton::version() + " was installed " + in_database(here) + " " +
            words_for(choice.form) + ": " + choice.reason;
 }
@@ -183,8 +185,8 @@ std::string grant_to_new_roles(Connection& db) {
     return fresh;
 }
 
-Error no_way(const Installed& installed) {
-    return Error("there is no way to upgrade from baton " + installed.version + " to " + baton::version(),
+Error no_way(const std::string& from) {
+    return Error("there is no way to upgrade from baton " + from + " to " + baton::version(),
                  "upgrade to a version in between first; CHANGELOG.md names them");
 }
 
@@ -206,14 +208,9 @@ std::string upgrade(Connection& db, const Surroundings& here, const Installed& i
                      "path is not null",
                      {installed.version, baton::version()})
                 .empty())
-            throw no_way(installed);
-        db.exec("alter extension baton update to " + db.escape_literal(baton::version()));
-    } else {
-        const auto scripts =
-            find_updates(LocalServer::share_folder() / "updates", installed.version, baton::version());
-        if (!scripts) throw no_way(installed);
-        for (const auto& script : *scripts) db.exec(read_text(script));
+            throw no_way(installed.version);
     }
+    db.exec(sql_of_upgrade(installed.form, installed.version));
     return "baton was upgraded from " + installed.version + " to " + baton::version() + " " +
            in_database(here) + " " + words_for(installed.form) + ": the form it was installed in";
 }
@@ -228,6 +225,27 @@ void add_mode(CLI::App& command, Mode& mode) {
             "--mode", [&mode](const std::string& word) { mode = modes.at(word); },
             "extension, sql, or auto: the extension where the server has it (default auto)")
         ->check(CLI::IsMember({"auto", "extension", "sql"}));
+}
+
+std::string sql_of_fresh(Mode form) {
+    if (form == Mode::extension)
+        return std::string("create extension baton version '") + baton::version() + "';\n";
+    return share_text("baton.sql");
+}
+
+std::string sql_of_upgrade(Mode form, const std::string& from) {
+    const int order = compare_versions(from, baton::version());
+    if (order >= 0)
+        throw Error("baton " + from + " is " + (order == 0 ? "this version" : "newer than this program") +
+                        " (" + baton::version() + ")",
+                    "name the version that the database has: select version from baton.installation");
+    if (form == Mode::extension)
+        return std::string("alter extension baton update to '") + baton::version() + "';\n";
+    const auto scripts = update_scripts(from);
+    if (!scripts) throw no_way(from);
+    std::string sql;
+    for (const auto& script : *scripts) sql += read_text(script);
+    return sql;
 }
 
 std::optional<Installed> find_installed(Connection& db) {

@@ -15,6 +15,12 @@ enum class Mode { automatic, extension, sql };
 // Add --mode auto|extension|sql to a command.
 void add_mode(CLI::App& command, Mode& mode);
 
+// The SQL that installs this program's version in a database without baton, and the SQL that upgrades from an
+// earlier one; form is extension or sql. Whoever runs it does so in one transaction. Throws Error when a file
+// is missing, or no way leads from that version to ours.
+std::string sql_of_fresh(Mode form);
+std::string sql_of_upgrade(Mode form, const std::string& from);
+
 // What a database holds.
 struct Installed {
     std::string version;

@@ -4,6 +4,7 @@
 
 #include "base/file.hpp"
 #include "baton/version.hpp"
+#include "support/catalog.hpp"
 #include "support/cluster.hpp"
 #include "support/program.hpp"
 
@@ -240,4 +241,51 @@ TEST(Init, a_user_who_may_not_see_the_installation_is_told) {
     const auto url = cluster.fresh_database();
     make_role(cluster, "stranger");
     expect_refusal(init(as_user(url, "stranger")), "may not see baton's installation", "baton_viewer");
+}
+
+// Another search_path than init's own, and a table in front that has the name of one of ours.
+TEST(PrintedSql, makes_what_init_makes_wherever_it_runs) {
+    auto& cluster = shared_cluster(Form::plain);
+    const auto expected = cluster.empty_database();
+    ASSERT_EQ(init(expected).exit_code, 0);
+    const auto found = cluster.empty_database();
+    Connection(found).exec("create schema app; create table app.settings (n int)");
+    const TemporaryFolder folder;
+    write_text(folder / "baton.sql", run_baton({"init", "--print-sql"}).output);
+    const auto ran = run_separately(
+        {.argv = {"psql", "-X", "-1", "-q", "-v", "ON_ERROR_STOP=1", "-f", folder / "baton.sql", found},
+         .environment = {{"PGOPTIONS", "-csearch_path=app,public"}}});
+    ASSERT_EQ(ran.exit_code, 0) << ran.errors;
+    Connection one(expected);
+    Connection two(found);
+    EXPECT_EQ(differences(describe_catalog(one), describe_catalog(two)), std::vector<std::string>{});
+    EXPECT_TRUE(contains(init(found).output, "nothing to do"));
+}
+
+TEST(PrintedSql, is_the_same_every_time_and_needs_no_server) {
+    const Environment nowhere{{"BATON_DB", "host=/nonexistent"}};
+    const auto printed = run_baton({"init", "--print-sql"}, nowhere);
+    EXPECT_EQ(printed.exit_code, 0) << printed.errors;
+    EXPECT_EQ(printed.output, read_text(build_folder() / "share/baton/baton.sql"));
+    EXPECT_EQ(run_baton({"init", "--print-sql", "--mode", "sql"}, nowhere).output, printed.output);
+    EXPECT_EQ(run_baton({"init", "--print-sql", "--mode", "extension"}, nowhere).output,
+              "create extension baton version '" + ours + "';\n");
+    EXPECT_EQ(run_baton({"init", "--from", ours}).exit_code, 2);
+}
+
+TEST(PrintedSql, upgrades_by_the_scripts_in_between) {
+    const TemporaryFolder share;
+    fs::create_directory(share / "updates");
+    write_text(share / "updates" / ("baton--0.0.2--" + ours + ".sql"), "select 2;\n");
+    write_text(share / "updates" / "baton--0.0.1--0.0.2.sql", "select 1;\n");
+    const Environment environment{{"BATON_SHARE", share.path().string()}};
+    const auto print = [&](const std::string& from, const std::string& mode) {
+        return run_baton({"init", "--print-sql", "--from", from, "--mode", mode}, environment);
+    };
+    EXPECT_EQ(print("0.0.1", "sql").output, "select 1;\nselect 2;\n");
+    EXPECT_EQ(print("0.0.1", "extension").output, "alter extension baton update to '" + ours + "';\n");
+    expect_refusal(print("0.0.0.1", "sql"), "no way to upgrade from baton 0.0.0.1", "in between");
+    expect_refusal(print(ours, "sql"), "is this version", "select version from baton.installation");
+    expect_refusal(print("99.0", "extension"), "newer than this program",
+                   "select version from baton.installation");
 }
