@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <regex>
@@ -106,6 +107,32 @@ std::set<std::string> rows_of(const fs::path& page) {
     return names;
 }
 
+// The cells of a line of a table.
+std::vector<std::string> cells_of(const std::string& line) {
+    std::vector<std::string> cells;
+    std::istringstream text(line.substr(1));
+    for (std::string cell; std::getline(text, cell, '|');) cells.push_back(cell);
+    return cells;
+}
+
+// The numbers in a text, without the commas of thousands.
+std::set<std::string> numbers_of(const std::string& text) {
+    std::set<std::string> numbers;
+    for (auto number : matches(text, std::regex(R"((?:^|[^\w.,-])(\d[\d,]*(?:\.\d+)?)(?!\w|\.\d))"))) {
+        std::erase(number, ',');
+        numbers.insert(number);
+    }
+    return numbers;
+}
+
+// A file that a page names as in `unit/pages_test`.
+fs::path test_file(const std::string& name) {
+    for (const auto* folder : {"tests", "src"})
+        for (const auto* ending : {".cpp", ".hpp", ".sql"})
+            if (const auto file = source_folder / folder / (name + ending); fs::exists(file)) return file;
+    return {};
+}
+
 // The names that people look for, by kind.
 std::multimap<std::string, std::string> known_names() {
     std::multimap<std::string, std::string> names;
@@ -147,7 +174,8 @@ TEST(Pages, every_name_that_people_look_for_has_its_row) {
     const auto names = known_names();
     EXPECT_GT(names.size(), 100U);
     for (const auto& [kind, name] : names) {
-        EXPECT_TRUE(rows.contains(name)) << "docs/compatibility.md has no row for the " << kind << " " << name;
+        EXPECT_TRUE(rows.contains(name))
+            << "docs/compatibility.md has no row for the " << kind << " " << name;
         if (kind == "function") {
             EXPECT_NE(reference.find("\n### " + name + "\n"), std::string::npos)
                 << "docs/sql-reference.md has no function " << name;
@@ -173,4 +201,67 @@ TEST(Pages, every_alert_that_people_look_for_is_raised_and_every_other_one_is_na
     const std::string page = read_text(source_folder / "docs/compatibility.md");
     for (const auto& name : raised)
         EXPECT_NE(page.find("`" + name + "`"), std::string::npos) << "the page does not name " << name;
+}
+
+// As in `unit/pages_test`: `a_test_that_a_page_names_is_there`; of SQL the name of an assertion.
+TEST(Pages, every_test_that_is_named_by_its_sentence_is_there) {
+    const std::regex named(R"(`([a-z0-9_]+(?:/[a-z0-9_]+)+)`: `([^`]+)`)");
+    int found = 0;
+    for (const auto& page : all_pages()) {
+        const std::string text = read_text(page);
+        for (std::sregex_iterator match(text.begin(), text.end(), named), end; match != end; ++match) {
+            const std::string name = (*match)[1].str();
+            const std::string sentence = (*match)[2].str();
+            // A suite of conformance has its sentences in the header, and its tests in the .cpp beside it.
+            const auto file = test_file(name);
+            ASSERT_FALSE(file.empty()) << page << " names " << name;
+            std::string source = read_text(file);
+            if (fs::exists(fs::path(file).replace_extension(".hpp")))
+                source += read_text(fs::path(file).replace_extension(".hpp"));
+            const std::string form = file.extension() == ".sql"
+                                         ? "'" + sentence + "'"
+                                         : "(?:TEST\\w*\\(\\s*\\w+,\\s*|CONFORMANCE\\()" + sentence + "\\)";
+            EXPECT_TRUE(std::regex_search(source, std::regex(form)))
+                << page << " names " << sentence << ", which is not in " << file;
+            ++found;
+        }
+    }
+    EXPECT_GT(found, 20);
+}
+
+TEST(Pages, every_row_of_what_dies_names_its_test_and_alerts_that_there_are) {
+    const auto prose = prose_of(source_folder / "docs/operations.md");
+    const std::string rules = read_text(source_folder / "monitoring/prometheus/baton.rules.yml");
+    const auto begin = std::find(prose.begin(), prose.end(), "## When something dies");
+    int rows = 0;
+    for (auto line = begin; line != prose.end(); ++line) {
+        if (!line->starts_with("| ") || line->starts_with("| what dies")) continue;
+        const auto cells = cells_of(*line);
+        ASSERT_EQ(cells.size(), 6U) << *line;
+        EXPECT_TRUE(std::regex_search(cells[5], std::regex("`[a-z0-9_/]+`: `"))) << *line;
+        for (const auto& alert : matches(cells[3], std::regex(R"(\*\*(\w+)\*\*)"))) {
+            EXPECT_NE(rules.find("alert: " + alert + "\n"), std::string::npos)
+                << "there is no alert " << alert;
+        }
+        ++rows;
+    }
+    EXPECT_GT(rows, 20);
+}
+
+// A row with a link to a page of bench/results says nothing that is not on that page.
+TEST(Pages, every_number_of_a_measurement_is_on_the_page_that_its_row_links_to) {
+    int compared = 0;
+    for (const auto& page : all_pages())
+        for (const auto& line : prose_of(page)) {
+            const auto results = matches(line, std::regex(R"(\((?:\.\./)*bench/results/(\w+\.md))"));
+            if (!line.starts_with("| ") || results.empty()) continue;
+            std::set<std::string> measured;
+            for (const auto& result : results)
+                measured.merge(numbers_of(read_text(source_folder / "bench/results" / result)));
+            for (const auto& number : numbers_of(line)) {
+                EXPECT_TRUE(measured.contains(number)) << page << ": " << number << " in\n" << line;
+                ++compared;
+            }
+        }
+    EXPECT_GT(compared, 10);
 }
