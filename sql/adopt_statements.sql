@@ -262,6 +262,9 @@ begin
     return baton_internal.fill($query$
         select e.*, {error} as error from {home} t, lateral (select {event}) e
          where {dead_here} and ($2 is null or {chosen}) and ($3 ->> 'event_type' is null or e.event_type = $3 ->> 'event_type')
+           and ($3 ->> 'since' is null or {moment} >= ($3 ->> 'since')::timestamptz) and ($3 ->> 'until' is null or {moment} < ($3 ->> 'until')::timestamptz)
+           and ($3 ->> 'key' is null or coalesce(e.partition_key, e.aggregate_id) = $3 ->> 'key') and ($3 ->> 'tenant' is null or e.tenant_id = $3 ->> 'tenant')
+           and ($3 ->> 'error' is null or strpos(lower({error}), lower($3 ->> 'error')) > 0)
            and ($3 ->> 'moment' is null or ({moment}, e.id collate "C") < (($3 ->> 'moment')::timestamptz, $3 ->> 'before'))
          order by case when $3 ? 'latest' then {moment} end desc, case when $3 ? 'latest' then e.id end collate "C" desc, {giving_order} limit ($3 ->> 'limit')::int$query$,
         parts || jsonb_build_object(

@@ -300,6 +300,14 @@ declare
     letter record;
 begin
     perform baton_internal.check_table_grants(coalesce(to_regclass(outbox.layout #>> '{dead,table}'), relation), '{select}');
+    if wanted ->> 'error' is not null and not outbox.layout -> 'columns' ? 'last_error' then  -- baton notes the errors, the table has no place for them
+        ids := array(select f.row_id from baton_internal.adopted_failures f
+                      where f.outbox_id = outbox.outbox_id and strpos(lower(f.error), lower(wanted ->> 'error')) > 0 and (ids = '{}' or f.row_id = any (ids)));
+        if ids = '{}' then
+            return;
+        end if;
+        wanted := wanted - 'error';
+    end if;
     for letter in
         select r.* from baton_internal.run_as_owner(relation, outbox.dead_sql, ids => case when ids <> '{}' then ids end,
                                                     arguments => wanted || jsonb_build_object('limit', max_rows),

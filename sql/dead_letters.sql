@@ -4,7 +4,7 @@ create view baton.dead_letters as
 select p.parked_id as id, g.group_name, o.relation::text as outbox, p.id as event_offset, (p.event ->> 'event_id')::uuid as event_id,
        p.event ->> 'tenant_id' as tenant_id, p.event ->> 'event_type' as event_type, p.event ->> 'aggregate_type' as aggregate_type,
        p.event ->> 'aggregate_id' as aggregate_id, p.key, p.event -> 'payload' as payload, nullif(p.event -> 'headers', 'null') as headers,
-       p.attempt as attempts, p.error, p.parked_at as died_at
+       p.attempt as attempts, p.error, p.parked_at as died_at, p.failures
   from baton_internal.parked p
   join baton.consumer_groups g using (group_id)
   join baton.outboxes o using (outbox_id)
@@ -13,8 +13,8 @@ select p.parked_id as id, g.group_name, o.relation::text as outbox, p.id as even
 comment on view baton.dead_letters is 'events that were given up, by group';
 
 -- Lock the dead letters named, and their groups before them: a poll that is under way may be parking events behind a letter, and they
--- would wait for one that has gone. Refuses ids that are none.
-create function baton_internal.take_dead_letters(ids bigint[])
+-- would wait for one that has gone. Refuses ids that are none, unless those may be missing.
+create function baton_internal.take_dead_letters(ids bigint[], missing_ok boolean default false)
 returns setof baton_internal.parked
 language plpgsql
 as $$
@@ -28,17 +28,18 @@ begin
     perform baton_internal.lock_position(g.group_id)
        from (select distinct d.group_id from baton_internal.parked d where d.parked_id = any (ids) order by 1) g;
     select i into stray from unnest(ids) i where not exists (select from baton.dead_letters d where d.id = i) limit 1;
-    if stray is not null then
+    if stray is not null and missing_ok is not true then
         raise exception 'there is no dead letter %', stray
             using errcode = 'undefined_object', hint = 'see the column id of the view baton.dead_letters; it may have been replayed already';
     end if;
-    return query select * from baton_internal.parked p where p.parked_id = any (ids) and p.state = 'dead' order by p.parked_id for update;
+    return query select * from baton_internal.parked p
+                  where p.parked_id = any (ids) and p.state = 'dead' and exists (select from baton.dead_letters d where d.id = p.parked_id) order by p.parked_id for update;
 end
 $$;
-comment on function baton_internal.take_dead_letters(bigint[]) is 'locks dead letters for an action';
+comment on function baton_internal.take_dead_letters(bigint[], boolean) is 'locks dead letters for an action';
 
--- Let dead letters go again, with all their attempts; returns how many.
-create function baton.replay_dead_letters(ids bigint[])
+-- Let dead letters go again, with all their attempts; returns how many. With missing_ok, those that are none any more are passed over.
+create function baton.replay_dead_letters(ids bigint[], missing_ok boolean default false)
 returns int
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -48,7 +49,7 @@ declare
     g baton.consumer_groups;
     replayed int := 0;
 begin
-    for letter in select * from baton_internal.take_dead_letters(ids) loop
+    for letter in select * from baton_internal.take_dead_letters(ids, missing_ok) loop
         select * into g from baton.consumer_groups c where c.group_id = letter.group_id;
         update baton_internal.parked p
            set state = case when g.ordered and exists (select from baton_internal.parked q where q.group_id = p.group_id and q.key = p.key
@@ -61,7 +62,7 @@ begin
     return replayed;
 end
 $$;
-comment on function baton.replay_dead_letters(bigint[]) is 'delivers dead letters again';
+comment on function baton.replay_dead_letters(bigint[], boolean) is 'delivers dead letters again';
 
 -- Let all dead letters go again that the caller sees; returns how many.
 create function baton.replay_dead_letters()
@@ -74,7 +75,7 @@ $$;
 comment on function baton.replay_dead_letters() is 'delivers all dead letters again';
 
 -- Give up dead letters for good; returns how many. Their content stays in the audit trail.
-create function baton.discard_dead_letters(ids bigint[], reason text)
+create function baton.discard_dead_letters(ids bigint[], reason text, missing_ok boolean default false)
 returns int
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -87,7 +88,7 @@ begin
     if coalesce(btrim(reason), '') = '' then
         raise exception 'a reason is needed to discard dead letters' using errcode = 'invalid_parameter_value';
     end if;
-    for letter in select * from baton_internal.take_dead_letters(ids) loop
+    for letter in select * from baton_internal.take_dead_letters(ids, missing_ok) loop
         select * into g from baton.consumer_groups c where c.group_id = letter.group_id;
         delete from baton_internal.parked p where p.parked_id = letter.parked_id;
         perform baton_internal.unblock_keys(g, array[letter.key]);
@@ -98,7 +99,7 @@ begin
     return discarded;
 end
 $$;
-comment on function baton.discard_dead_letters(bigint[], text) is 'deletes dead letters, with a reason';
+comment on function baton.discard_dead_letters(bigint[], text, boolean) is 'deletes dead letters, with a reason';
 
 -- Correct a dead letter before it is replayed; what is null stays. The log keeps the original.
 create function baton.edit_dead_letter(id bigint, payload jsonb default null, headers jsonb default null)

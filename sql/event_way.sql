@@ -3,7 +3,8 @@
 -- What every group has done with an event: waiting, leased, retry, blocked, dead or settled. A group that began behind the event has
 -- settled it too, as far as anybody can tell.
 create function baton.event_deliveries(outbox regclass, event_offset bigint)
-returns table (group_name text, state text, attempts int, consumer text, leased_until timestamptz, due_at timestamptz, error text, dead_letter bigint)
+returns table (group_name text, state text, attempts int, consumer text, leased_until timestamptz, due_at timestamptz, error text, dead_letter bigint,
+               leased_at timestamptz, parked_at timestamptz, failures jsonb)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
@@ -43,6 +44,9 @@ begin
         attempts := coalesce(letter.attempt, piece.attempt, 0);
         consumer := coalesce(letter.consumer_id, piece.consumer_id, case when state = 'waiting' and at.owned_until > clock_timestamp() then at.owner end);
         leased_until := coalesce(letter.leased_until, piece.leased_until);
+        leased_at := case when state = 'leased' then coalesce(letter.leased_at, piece.leased_at) end;
+        parked_at := letter.parked_at;
+        failures := letter.failures;
         due_at := case when letter.state = 'retry' then letter.due_at end;
         error := letter.error;
         dead_letter := case when letter.state = 'dead' then letter.parked_id end;

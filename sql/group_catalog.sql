@@ -94,6 +94,7 @@ create table baton_internal.parked (
     lost         int         not null default 0,  -- leases lost since a consumer last said something of it: above 0 it is a suspect
     due_at       timestamptz not null,
     error        text,
+    failures     jsonb       not null default '[]',  -- the latest attempts that failed: at, attempt, error
     event        jsonb,                 -- a copy, once the log need not keep the row, or the edited event
     parked_at    timestamptz not null default clock_timestamp(),
     lease_token  uuid,

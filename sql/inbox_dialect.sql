@@ -86,7 +86,8 @@ begin
     terms.fail := format('%1$I = case when %3$s then greatest(t.%1$I + 1, %2$s) else t.%1$I + 1 end', box.retry_count_column, limit_of, for_good)
                   || error_set || case when error_set = '' then '' else error_given end || clear_lease
                   || case when managed then format(', available_at = case when $5 or t.retry_count + 1 >= %s then ''infinity'''
-                                                   ' else $1 + baton_internal.backoff_delay(%L, %L, %L, t.retry_count + 1) end',
+                                                   ' else $1 + baton_internal.backoff_delay(%L, %L, %L, t.retry_count + 1) end,'
+                                                   ' failures = baton_internal.add_failure(t.failures, t.retry_count + 1, $4, $1)',
                                                    limit_of, box.backoff_base, box.backoff_cap, box.backoff_jitter) else '' end;
     terms.replay := format('%I = null, %I = 0', box.processed_at_column, box.retry_count_column)
                     || error_set || case when error_set = '' then '' else 'null' end || clear_lease
@@ -100,8 +101,10 @@ begin
                                                          else '''the lease of a worker ran out''' end, box.error_column) end
                    || case when managed then format(', lease_token = case when %1$s then $2 end, leased_by = case when %1$s then $3 end,'
                                                     ' leased_until = case when %1$s then $4 end,'
-                                                    ' available_at = case when %1$s then t.available_at else ''infinity'' end',
-                                                    format('t.retry_count + %s::int < %s', lapsed, limit_of)) else '' end;
+                                                    ' available_at = case when %1$s then t.available_at else ''infinity'' end,'
+                                                    ' failures = case when %2$s then baton_internal.add_failure(t.failures, t.retry_count + 1,'
+                                                    ' format(''the lease of worker "%%s" ran out'', t.leased_by), $1) else t.failures end',
+                                                    format('t.retry_count + %s::int < %s', lapsed, limit_of), lapsed) else '' end;
     return terms;
 end
 $$;

@@ -1,7 +1,7 @@
 -- Replaying messages: those that somebody names, or all dead ones.
 
--- Offer messages again: processed and dead ones of these keys or, without keys, all dead ones. Returns how many are offered again.
-create function baton_internal.replay_messages(box baton.inboxes, keys text[])
+-- Offer messages again: processed and dead ones of these keys, or only dead ones or, without keys, all dead ones. Returns how many are offered again.
+create function baton_internal.replay_messages(box baton.inboxes, keys text[], dead_only boolean default false)
 returns bigint
 language plpgsql
 as $$
@@ -14,7 +14,8 @@ begin
     replayed := array(select r.id from baton_internal.run_as_owner(box.relation,
         format('select %s from %s t where %s%s order by 1 for update', terms.id, box.relation,
                case when keys is null then format('(%s)', terms.dead)
-                    else format('t.%I = any ($2::%s[]) and ((%s) or (%s))', box.id_column, terms.id_type, terms.done, terms.dead) end,
+                    else format('t.%I = any ($2::%s[]) and ((%s) or (%s))', box.id_column, terms.id_type,
+                                case when dead_only then 'false' else terms.done end, terms.dead) end,
                baton_internal.inbox_group_condition(box, 't.')), ids => keys) as r (id text));
     if replayed = '{}' then
         return 0;
@@ -40,10 +41,11 @@ begin
     return cardinality(replayed);
 end
 $$;
-comment on function baton_internal.replay_messages(baton.inboxes, text[]) is 'offers messages of an inbox again';
+comment on function baton_internal.replay_messages(baton.inboxes, text[], boolean) is 'offers messages of an inbox again';
 
--- Offer processed or dead messages again, by their ids. Others are left as they are. Returns how many are offered again.
-create function baton.replay_inbox_messages(name text, event_ids text[], path name[] default current_schemas(false))
+-- Offer processed or dead messages again, by their ids; with dead_only those that are dead still. Others are left as they are. Returns how many
+-- are offered again.
+create function baton.replay_inbox_messages(name text, event_ids text[], path name[] default current_schemas(false), dead_only boolean default false)
 returns bigint
 language plpgsql
 security definer set search_path = pg_catalog, pg_temp
@@ -56,10 +58,10 @@ begin
         raise exception 'ids of messages are needed'
             using errcode = 'invalid_parameter_value', hint = 'without any, baton.replay_inbox_messages(''...'') offers all dead messages of an inbox again';
     end if;
-    return baton_internal.replay_messages(box, baton_internal.inbox_message_keys(box, event_ids));
+    return baton_internal.replay_messages(box, baton_internal.inbox_message_keys(box, event_ids), dead_only is true);
 end
 $$;
-comment on function baton.replay_inbox_messages(text, text[], name[]) is 'offers the named processed or dead messages again';
+comment on function baton.replay_inbox_messages(text, text[], name[], boolean) is 'offers the named processed or dead messages again';
 
 -- Offer all dead messages of an inbox again.
 create function baton_internal.replay_dead_messages(inbox text, path name[])

@@ -14,6 +14,16 @@ as $$
 $$;
 comment on function baton_internal.retry_delay(interval, interval, int) is 'delay before the next attempt';
 
+-- What went wrong before, and one failed attempt more: the latest ten are kept.
+create function baton_internal.add_failure(failures jsonb, attempt int, error text, moment timestamptz)
+returns jsonb
+language sql stable
+as $$
+    select case when jsonb_array_length(failures) >= 10 then failures - 0 else coalesce(failures, '[]') end
+           || jsonb_build_object('at', moment, 'attempt', attempt, 'error', left(error, 1000))
+$$;
+comment on function baton_internal.add_failure(jsonb, int, text, timestamptz) is 'the failed attempts of an event, with one more';
+
 -- An event `e` of the log as JSON, as an expression. A payload that is missing has no member there: a member null is JSON's own null.
 create function baton_internal.event_as_json()
 returns text
@@ -67,9 +77,10 @@ returns void
 language plpgsql
 as $$
 begin
-    insert into baton_internal.parked as p (group_id, id, state, key, attempt, due_at, error, event)
+    insert into baton_internal.parked as p (group_id, id, state, key, attempt, due_at, error, failures, event)
     select g.group_id, f.id, case when f.dead then 'dead' when f.place > 1 then 'blocked' else 'retry' end, f.key, f.attempt,
            clock_timestamp() + baton_internal.retry_delay(g.retry_base, g.retry_limit, f.attempt), park.error,
+           baton_internal.add_failure(null, f.attempt, park.error, clock_timestamp()),
            case when f.dead then baton_internal.copy_event(outbox, f.id) end
       from (select u.id, u.key, u.attempt, permanent or u.attempt >= g.max_attempts as dead,
                    case when g.ordered and u.key is not null
@@ -77,6 +88,7 @@ begin
               from unnest(ids, keys, attempts) as u (id, key, attempt)) f
     on conflict (group_id, id) do update
        set state = excluded.state, attempt = excluded.attempt, due_at = excluded.due_at, error = excluded.error,
+           failures = baton_internal.add_failure(p.failures, excluded.attempt, excluded.error, clock_timestamp()),
            event = coalesce(p.event, excluded.event), lost = 0, lease_token = null, consumer_id = null, leased_until = null,
            parked_at = clock_timestamp();
     perform baton_internal.alert('dead_letter', g.group_name, jsonb_build_object('id', p.id, 'error', left(p.error, 500), 'attempt', p.attempt))

@@ -144,7 +144,10 @@ begin
                               and q.lease_token is not null and q.parked_id <> x.parked_id)
            and not exists (select from baton_internal.pieces q where q.group_id = g.group_id and q.piece_id >= first_piece
                               and q.consumer_id = x.consumer_id and q.lease_token is not null));
-    update baton_internal.parked x set lease_token = null, consumer_id = null, leased_until = null, lost = x.lost + 1
+    update baton_internal.parked x
+       set lease_token = null, consumer_id = null, leased_until = null, lost = x.lost + 1,
+           failures = case when x.parked_id = any (poison) then x.failures  -- bury() notes that one
+                           else baton_internal.add_failure(x.failures, x.attempt, format('the lease of consumer "%s" ran out', x.consumer_id), clock_timestamp()) end
      where x.group_id = g.group_id and x.lease_token = any (ended);
     update baton_internal.consumers c set last_token = null  -- what of it is not held any more may be settled by others now
      where c.group_id = g.group_id and c.last_token = any (ended);

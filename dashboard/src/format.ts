@@ -6,6 +6,9 @@ const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFracti
 
 export const none = "–";
 
+// What a field for a time holds, as the API takes it.
+export const asTime = (local: string): string => (local && !Number.isNaN(Date.parse(local)) ? new Date(local).toISOString() : "");
+
 export function count(value: number | null | undefined): string {
   return value === null || value === undefined ? none : whole.format(value);
 }

@@ -7,16 +7,24 @@ export interface LetterFilter {
   place?: string;
   kind?: string;
   event_type?: string;
+  error?: string;
+  key?: string;
+  tenant?: string;
+  since?: string;
+  until?: string;
 }
+
+// What a filter found may be gone when its turn comes: somebody else is at work on it too.
+export type Gone = "refused" | "passed over";
 
 export const atOnce = 500; // the API takes up to 1000 in one call
 
-export async function replayLetters(letters: string[]): Promise<number> {
-  return (await change<{ replayed: number }>("POST", "/dead-letters/replay", { letters })).replayed;
+export async function replayLetters(letters: string[], gone: Gone = "refused"): Promise<number> {
+  return (await change<{ replayed: number }>("POST", "/dead-letters/replay", { letters, missing_ok: gone === "passed over" })).replayed;
 }
 
-export async function discardLetters(letters: string[], reason: string): Promise<number> {
-  return (await change<{ discarded: number }>("POST", "/dead-letters/discard", { letters, reason })).discarded;
+export async function discardLetters(letters: string[], reason: string, gone: Gone = "refused"): Promise<number> {
+  return (await change<{ discarded: number }>("POST", "/dead-letters/discard", { letters, reason, missing_ok: gone === "passed over" })).discarded;
 }
 
 // The application whose table it is in settles such a letter; everybody else can replay it.

@@ -141,6 +141,11 @@ export interface Event {
   payload: Json;
   headers: Json;
 }
+export interface FailedAttempt {
+  at: Time;
+  attempt: number;
+  error: string | null;
+}
 export interface Delivery {
   group_name: string;
   state: string;
@@ -149,7 +154,10 @@ export interface Delivery {
   leased_until: Time | null;
   due_at: Time | null;
   error: string | null;
+  failures: FailedAttempt[] | null;
   dead_letter: number | string | null;
+  leased_at: Time | null;
+  parked_at: Time | null;
   settled_at: Time | null;
 }
 export interface Arrival {
@@ -297,6 +305,7 @@ export interface Letter {
   died_at: Time;
   payload: Json;
   headers: Json;
+  failures: FailedAttempt[];
 }
 export interface StreamTable {
   stream_table: string;

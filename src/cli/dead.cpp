@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 struct DeadAsked : Asked {
     std::vector<std::string> letters;
-    std::string place, kind, type, reason;
+    std::string place, kind, type, since, until, error, key, tenant, reason;
     std::string payload, headers;
     long long limit = 50;
     bool all = false;
@@ -29,9 +29,17 @@ struct DeadAsked : Asked {
 
     Json filter() const {
         Json chosen = Json::object();
-        if (!place.empty()) chosen["place"] = place;
-        if (!kind.empty()) chosen["kind"] = kind;
-        if (!type.empty()) chosen["event_type"] = type;
+        const auto add = [&](const char* name, const std::string& value) {
+            if (!value.empty()) chosen[name] = value;
+        };
+        add("place", place);
+        add("kind", kind);
+        add("event_type", type);
+        add("since", since);
+        add("until", until);
+        add("error", error);
+        add("key", key);
+        add("tenant", tenant);
         return chosen;
     }
 };
@@ -59,7 +67,7 @@ int list(const DeadAsked& asked) {
     else
         print_table(std::cout, Screen::of_stdout(), page["items"], columns);
     if (!page["next"].is_null())
-        std::cout << "there are more: --limit shows up to 1000, --in and --type choose\n";
+        std::cout << "there are more: --limit shows up to 1000; --in, --type, --error, --since and others choose\n";
     return done;
 }
 
@@ -87,6 +95,11 @@ int show_letter(const DeadAsked& asked) {
                   {"attempts", "tried"},
                   {"died_at", "died", Form::time},
                   {"error", "error"}});
+    const Json failures = Json::parse(answer)["failures"];
+    if (failures.is_array() && !failures.empty()) {
+        std::cout << "failed attempts\n";
+        print_failures(std::cout, Screen::of_stdout(), failures);
+    }
     std::cout << "headers\n"
               << harmless(raw_part(with, answer, "headers")) << "\npayload\n"
               << harmless(raw_part(with, answer, "payload")) << "\n";
@@ -134,11 +147,11 @@ int edit(const DeadAsked& asked) {
 std::vector<std::string> chosen(Operator& with, const DeadAsked& asked) {
     const bool filtered = asked.all || !asked.filter().empty();
     if (!asked.letters.empty() && filtered)
-        throw UsageError("name letters, or choose them with --in, --kind, --type or --all; not both");
+        throw UsageError("name letters, or choose them with --in, --type and the like or --all; not both");
     if (!asked.letters.empty()) return asked.letters;
     if (!filtered)
         throw UsageError("no letters are named",
-                         "name them as baton dead list does, or choose with --in, --kind, --type or --all");
+                         "name them as baton dead list does, or choose with --in, --type and the like or --all");
     std::vector<std::string> found;
     Json arguments = asked.filter();
     arguments["limit"] = 1000;
@@ -180,6 +193,7 @@ int change_many(const DeadAsked& asked, const std::string& operation, const std:
         throw UsageError(
             counted_letters(letters.size()) + " would be " + participle + ", and nobody said yes",
             "add --yes");
+    if (bulk) arguments["missing_ok"] = true;  // somebody else may be at work on them too
     long long count = 0;
     const auto began = std::chrono::steady_clock::now();
     constexpr std::size_t at_once = 1000;
@@ -202,6 +216,10 @@ int change_many(const DeadAsked& asked, const std::string& operation, const std:
     else
         std::cout << count << (count == 1 ? " dead letter was " : " dead letters were ") << participle
                   << "\n";
+    const auto gone = static_cast<long long>(letters.size()) - count;
+    if (gone > 0)
+        std::cerr << counted_letters(static_cast<std::size_t>(gone)) << (gone == 1 ? " was" : " were")
+                  << " gone when their turn came\n";
     if (left > 0)
         throw Error(counted_letters(left) + " of adopted tables " + (left == 1 ? "was" : "were") + " left out",
                     "settle such a row in the table itself, which belongs to its application: baton dead "
@@ -214,6 +232,11 @@ void add_choice(CLI::App& command, DeadAsked& asked) {
     command.add_option("--kind", asked.kind, "only those of groups, inboxes or adopted outboxes")
         ->check(CLI::IsMember({"group", "inbox", "outbox"}));
     command.add_option("--type", asked.type, "only events of this type");
+    command.add_option("--since", asked.since, "only those given up from this moment on");
+    command.add_option("--until", asked.until, "only those given up before this moment");
+    command.add_option("--error", asked.error, "only those with this in their error");
+    command.add_option("--key", asked.key, "only this key");
+    command.add_option("--tenant", asked.tenant, "only this tenant");
 }
 
 }  // namespace

@@ -46,6 +46,8 @@ int event(const EventAsked& asked) {
                   << "\n";
     std::cout << toned(screen, Tone::faint, "payload") << "  "
               << harmless(with.db().value("select $1::json -> 'event' -> 'payload'", {answer})) << "\n";
+    for (auto& group : way["groups"])
+        group["since"] = group["leased_at"].is_null() ? group["parked_at"] : group["leased_at"];
     const auto section = [&](const char* name, const std::vector<Column>& columns, const char* none) {
         std::cout << "\n";
         if (way[name].empty())
@@ -56,6 +58,7 @@ int event(const EventAsked& asked) {
     section("groups",
             {{"group_name", "GROUP"},
              {"state", "STATE"},
+             {"since", "SINCE", Form::time},
              {"attempts", "TRIED", Form::count},
              {"consumer", "BY"},
              {"leased_until", "UNTIL", Form::time},
@@ -63,6 +66,11 @@ int event(const EventAsked& asked) {
              {"settled_at", "SETTLED", Form::time},
              {"error", "ERROR"}},
             "no group reads this outbox");
+    for (const auto& group : way["groups"])
+        if (group["failures"].is_array() && !group["failures"].empty()) {
+            std::cout << "\nfailed attempts of " << harmless(group["group_name"].get<std::string>()) << "\n";
+            print_failures(std::cout, screen, group["failures"]);
+        }
     section("inboxes",
             {{"inbox", "INBOX"},
              {"state", "STATE"},

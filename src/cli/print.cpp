@@ -267,6 +267,11 @@ void print_table(std::ostream& out, const Screen& screen, const Json& items,
         });
 }
 
+void print_failures(std::ostream& out, const Screen& screen, const Json& failures) {
+    print_table(out, screen, failures,
+                {{"at", "WHEN", Form::time}, {"attempt", "ATTEMPT", Form::count}, {"error", "ERROR"}});
+}
+
 void print_in_columns(std::ostream& out, const Screen& screen, Tone tone, const std::string& mark,
                       const std::vector<std::string>& words) {
     int width = 0;

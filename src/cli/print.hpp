@@ -46,6 +46,8 @@ void print_in_columns(std::ostream& out, const Screen& screen, Tone tone, const 
 // One object, a line per column.
 void print_record(std::ostream& out, const Screen& screen, const Json& item,
                   const std::vector<Column>& columns);
+// The failed attempts of a dead letter or an event, the latest last.
+void print_failures(std::ostream& out, const Screen& screen, const Json& failures);
 // Findings of `status` and `doctor`: what is wrong, the command that mends it, what else is to be known.
 void print_findings(std::ostream& out, const Screen& screen, const Json& findings);
 

@@ -99,7 +99,7 @@ const Check roles{"roles", false, R"sql(
       from unnest('{baton_producer,baton_consumer,baton_relay,baton_operator,baton_viewer}'::text[]) r (name) where to_regrole(r.name) is null
     union all
     select 'warning', current_user::text, 'may look, and may not mend', format('grant baton_operator to %I;', current_user), 'as a superuser'
-     where not has_function_privilege('baton.replay_dead_letters(bigint[])', 'execute'))sql"};
+     where not has_function_privilege('baton.replay_dead_letters(bigint[], boolean)', 'execute'))sql"};
 
 const Check privileges{"privileges of roles", false, R"sql(
     select 'warning' as severity, x.role_name as object, format('lacks %s of %s privileges that baton gives it: %s first', count(*) filter (where not x.has), count(*), min(x.privilege) filter (where not x.has)) as what,

@@ -2,6 +2,7 @@
 // group, inbox:3:abc of an inbox, outbox:2:77 of an adopted table (sql/all_dead_letters.sql).
 
 #include <map>
+#include <set>
 
 #include "operations/catalog.hpp"
 
@@ -13,6 +14,8 @@ using postgres::Connection;
 
 const Parameter letter{"letter", Kind::text, "name of a dead letter, as the list has it", true};
 const Parameter letters{"letters", Kind::texts, "names of dead letters, as the list has them", true};
+const Parameter missing_ok{"missing_ok", Kind::boolean,
+                           "pass over letters that are gone, instead of refusing all", false, false};
 
 const Shape letter_shape{
     {"letter", Kind::text, "name"},
@@ -29,6 +32,7 @@ const Shape letter_shape{
     {"died_at", Kind::time, "when it was given up"},
     {"payload", Kind::json, "what it says"},
     {"headers", Kind::json, "headers"},
+    {"failures", Kind::json, "the latest failed attempts: at, attempt, error; not of adopted tables"},
     {"cursor", Kind::text, "where to go on behind it"},
 };
 
@@ -56,13 +60,13 @@ std::pair<Place, std::string> parse(const std::string& name) {
                      "the list of dead letters has them: baton dead list");
 }
 
-std::map<Place, std::vector<std::string>> by_place(const Json& names) {
+std::map<Place, std::set<std::string>> by_place(const Json& names) {
     if (names.empty()) throw UsageError("letters is empty", "name at least one dead letter");
     if (names.size() > 1000) throw UsageError("more than 1000 letters at once", "do it in several calls");
-    std::map<Place, std::vector<std::string>> sorted;
+    std::map<Place, std::set<std::string>> sorted;
     for (const auto& name : names) {
         auto [place, id] = parse(name.get<std::string>());
-        sorted[place].push_back(std::move(id));
+        sorted[place].insert(std::move(id));
     }
     return sorted;
 }
@@ -84,18 +88,34 @@ std::string name_of_place(Connection& db, const Place& place) {
                      "change its row in the table itself, which belongs to its application");
 }
 
+std::string array_of(const std::set<std::string>& ids) {
+    return postgres::array_literal(std::vector<std::string>(ids.begin(), ids.end()));
+}
+
+// Replay letters of one place; returns how many there were still.
+long long replay_in(Connection& db, const Place& place, const std::set<std::string>& ids,
+                    const postgres::Param& or_less) {
+    if (place.kind == "group")
+        return db
+            .query("select baton.replay_dead_letters($1::bigint[], missing_ok => $2::boolean)",
+                   {array_of(ids), or_less})
+            .number(0, 0);
+    const std::string name = name_of_place(db, place);
+    return db
+        .query(place.kind == "inbox" ? "select baton.replay_inbox_messages($2, $1::text[], dead_only => true)"
+                                     : "select count(*) from baton.replay_adopted($2, $1::text[])",
+               {array_of(ids), name})
+        .number(0, 0);
+}
+
 std::string replay(Connection& db, const Arguments& given) {
     long long replayed = 0;
     for (const auto& [place, ids] : by_place(given["letters"])) {
-        const std::string array = postgres::array_literal(ids);
-        const std::string call = place.kind == "group" ? "baton.replay_dead_letters($1::bigint[])"
-                                 : place.kind == "inbox"
-                                     ? "baton.replay_inbox_messages($2, $1::text[])"
-                                     : "(select count(*) from baton.replay_adopted($2, $1::text[]))";
-        const postgres::Params params = place.kind == "group"
-                                            ? postgres::Params{array}
-                                            : postgres::Params{array, name_of_place(db, place)};
-        replayed += db.query("select " + call, params).number(0, 0);
+        const long long there = replay_in(db, place, ids, given.param("missing_ok"));
+        if (there < static_cast<long long>(ids.size()) && !given["missing_ok"].get<bool>())
+            throw NotFound("some of these dead letters of " + name_of_place(db, place) + " are gone",
+                           "nothing was replayed; list them anew, or pass over those with missing_ok");
+        replayed += there;
     }
     return Json{{"replayed", replayed}}.dump();
 }
@@ -106,12 +126,13 @@ std::string discard(Connection& db, const Arguments& given) {
         if (place.kind == "outbox") refuse_adopted(name_of_place(db, place), "discarded");
     long long discarded = 0;
     for (const auto& [place, ids] : sorted) {
-        const std::string array = postgres::array_literal(ids);
+        postgres::Params params{array_of(ids), given.param("reason"), given.param("missing_ok")};
+        if (place.kind == "inbox") params.push_back(name_of_place(db, place));
         discarded +=
-            (place.kind == "group" ? db.query("select baton.discard_dead_letters($1::bigint[], $2)",
-                                              {array, given.param("reason")})
-                                   : db.query("select baton.discard_inbox_messages($3, $1::text[], $2)",
-                                              {array, given.param("reason"), name_of_place(db, place)}))
+            db.query(place.kind == "group"
+                         ? "select baton.discard_dead_letters($1::bigint[], $2, missing_ok => $3::boolean)"
+                         : "select baton.discard_inbox_messages($4, $1::text[], $2, missing_ok => $3::boolean)",
+                     params)
                 .number(0, 0);
     }
     return Json{{"discarded", discarded}}.dump();
@@ -156,10 +177,16 @@ std::vector<Operation> dead_letter_operations() {
                          false,
                          nullptr,
                          {"group", "inbox", "outbox"}},
-                        {"event_type", Kind::text, "only this type"}},
+                        {"event_type", Kind::text, "only this type"},
+                        {"since", Kind::time, "only those given up from this moment on"},
+                        {"until", Kind::time, "only those given up before this moment"},
+                        {"error", Kind::text, "only those with this in their error, in small letters or capitals"},
+                        {"key", Kind::text, "only this key"},
+                        {"tenant", Kind::text, "only this tenant"}},
          .answer = Answer::page,
          .shape = letter_shape,
-         .sql = "select d.* from baton.all_dead_letters($1, $2, $3, $4, $5::int) d"},
+         .sql = "select d.* from baton.all_dead_letters($1, $2, $3, $9, $10::int, since => $4::timestamptz, until "
+                "=> $5::timestamptz, error_part => $6, in_key => $7, tenant => $8) d"},
         {.name = "show_dead_letter",
          .method = "GET",
          .path = "/dead-letters/{letter}",
@@ -183,7 +210,7 @@ std::vector<Operation> dead_letter_operations() {
          .path = "/dead-letters/replay",
          .right = Right::operate,
          .about = "deliver dead letters again, with all their attempts",
-         .parameters = {letters},
+         .parameters = {letters, missing_ok},
          .shape = {{"replayed", Kind::integer, "how many"}},
          .work = replay,
          .limit = changes},
@@ -192,7 +219,7 @@ std::vector<Operation> dead_letter_operations() {
          .path = "/dead-letters/discard",
          .right = Right::operate,
          .about = "give up dead letters for good; the audit trail keeps them",
-         .parameters = {letters, {"reason", Kind::text, "why", true}},
+         .parameters = {letters, {"reason", Kind::text, "why", true}, missing_ok},
          .shape = {{"discarded", Kind::integer, "how many"}},
          .work = discard,
          .limit = changes},

@@ -56,7 +56,7 @@ const std::string adopted_way_sql = R"sql(
     select e.outbox, e.row, e.event, null::timestamptz as committed_at, json_build_array(e.delivery) as groups,)sql" +
                                     elsewhere_sql + R"sql(
       from (select f.outbox, f.row_id as row, f.event,
-                   json_build_object('group_name', f.outbox, 'state', f.state, 'attempts', f.attempts, 'consumer', f.worker, 'leased_until', null, 'due_at', null,
+                   json_build_object('group_name', f.outbox, 'state', f.state, 'attempts', f.attempts, 'consumer', f.worker, 'leased_at', null, 'leased_until', null, 'parked_at', null, 'due_at', null, 'failures', null,
                                      'error', f.error, 'dead_letter', f.dead_letter, 'settled_at', f.settled_at) as delivery
               from baton.find_adopted_events($1, $2) f limit 1) e)sql";
 

@@ -46,6 +46,15 @@ const Shape message_shape{
     {"cursor", Kind::text, "where to go on behind it"},
 };
 
+// What a message in a list says beyond that.
+Shape listed_message_shape() {
+    Shape shape = message_shape;
+    shape.insert(shape.end() - 1,
+                 {{"tenant_id", Kind::text, "tenant"},
+                  {"failures", Kind::json, "the latest failed attempts: at, attempt, error; not of adopted tables"}});
+    return shape;
+}
+
 }  // namespace
 
 std::vector<Operation> inbox_operations() {
@@ -79,7 +88,7 @@ std::vector<Operation> inbox_operations() {
                         {"event_type", Kind::text, "only this type"},
                         {"aggregate", Kind::text, "only this aggregate"}},
          .answer = Answer::page,
-         .shape = message_shape,
+         .shape = listed_message_shape(),
          .sql = "select m.* from baton.inbox_messages($1, $2, $3, $4, $5, $6, $7::int) m"},
         {.name = "tail_messages",
          .method = "GET",

@@ -224,6 +224,60 @@ TEST_P(Operating, discarding_all_leaves_adopted_letters_to_their_application_and
     EXPECT_EQ(json({"dead", "replay", "--all", "--yes"})["replayed"], 3) << "they can be replayed";
 }
 
+TEST_P(Operating, dead_letters_are_chosen_by_time_error_key_and_tenant) {
+    EXPECT_EQ(json({"dead", "list", "--error", "DECLINED"})["items"].size(), 3);
+    EXPECT_EQ(json({"dead", "list", "--error", "declined", "--key", "1"})["items"].size(), 1);
+    EXPECT_EQ(json({"dead", "list", "--since", "2026-01-01"})["items"].size(), 4);
+    EXPECT_EQ(json({"dead", "list", "--until", "2026-01-01"})["items"].size(), 0);
+    EXPECT_EQ(json({"dead", "list", "--tenant", "acme"})["items"].size(), 0);
+    const auto wrong = run({"dead", "list", "--since", "whenever"});
+    EXPECT_EQ(wrong.exit_code, 1);
+    EXPECT_TRUE(contains(wrong.errors, "whenever")) << wrong.errors;
+    EXPECT_EQ(json({"dead", "replay", "--error", "no account", "--yes"})["replayed"], 1);
+    EXPECT_EQ(json({"dead", "discard", "--key", "2", "--yes", "--reason", "test"})["discarded"], 1);
+    EXPECT_EQ(value("select count(*) from baton.dead_letters"), "2");
+}
+
+TEST_P(Operating, what_went_wrong_each_time_is_told) {
+    postgres::Connection db(url);
+    db.exec("update baton.consumer_groups set max_attempts = 3 where group_name = 'billing'");
+    const std::string offset = value("select event_offset from baton.dead_letters where id = 1");
+    db.exec("select baton.replay_dead_letters(array[1])");
+    db.exec(
+        "select baton.fail_events('billing', 'c1', array[id], 'no answer', lease_token => lease_token) from "
+        "baton.poll_outbox('billing', 'c1', 1)");
+    const Json failures = json({"event", offset, "--outbox", "orders"})["groups"][0]["failures"];
+    ASSERT_EQ(failures.size(), 2);
+    EXPECT_EQ(failures[1]["error"], "no answer");
+    EXPECT_TRUE(contains(run({"event", offset, "--outbox", "orders"}).output, "failed attempts of billing"));
+    const auto letter = run({"dead", "show", "2"}).output;
+    EXPECT_TRUE(contains(letter, "failed attempts")) << letter;
+    EXPECT_TRUE(contains(letter, "declined")) << letter;
+    EXPECT_FALSE(contains(letter, "\x1b")) << "what could control a terminal is escaped";
+}
+
+// Whoever changes many is not stopped half-way by another who was quicker; whoever names letters is told.
+TEST_P(Operating, letters_that_are_gone_are_refused_or_passed_over) {
+    postgres::Connection db(url);
+    const auto change = [&](const char* operation, Json arguments) {
+        return Json::parse(operations::run(operations::find(operation), db, arguments, "somebody"));
+    };
+    std::vector<std::string> letters{"1", "2", "3"};
+    letters.push_back(json({"dead", "list", "--kind", "inbox"})["items"][0]["letter"]);
+    db.exec("select baton.replay_dead_letters(array[2])");
+    EXPECT_ANY_THROW(change("replay_dead_letters", {{"letters", letters}}));
+    EXPECT_EQ(value("select count(*) from baton.dead_letters"), "2") << "nothing is done by halves";
+    EXPECT_EQ(change("replay_dead_letters", {{"letters", letters}, {"missing_ok", true}})["replayed"], 3);
+    const Json message{{"letters", {letters[3]}}};
+    EXPECT_THROW(change("replay_dead_letters", message), operations::NotFound);
+    db.exec("select baton.complete_inbox('payments', '{p1}'::text[])");
+    EXPECT_EQ(change("replay_dead_letters", {{"letters", letters}, {"missing_ok", true}})["replayed"], 0)
+        << "a message that was handled meanwhile is not handled again";
+    EXPECT_EQ(change("discard_dead_letters",
+                     {{"letters", letters}, {"missing_ok", true}, {"reason", "test"}})["discarded"],
+              0);
+}
+
 TEST_P(Operating, an_event_tells_its_way) {
     const std::string id = value("select event_id from orders where id = 1");
     const Json way = json({"event", id});

@@ -89,6 +89,35 @@ select is((select event_type || ' ' || place from baton.all_dead_letters(named =
 select is_empty($$ select * from baton.all_dead_letters(named => (select letter || '9' from expected where letter like '%:m10503')) $$, 'none of another name');
 select is_empty($$ select * from baton.all_dead_letters(named => format('inbox:%s:alive', (select id from baton.inboxes where name = 'quiet'))) $$, 'nor a message that is not dead');
 select is_empty($$ select * from baton.all_dead_letters(named => format('outbox:%s:2000', (select outbox_id from baton.adopted_outboxes))) $$, 'nor a row that is not dead');
+
+-- chosen by time, error, key and tenant, wherever they are
+create function chosen(since timestamptz default null, until timestamptz default null, error_part text default null, in_key text default null, tenant text default null)
+returns bigint language sql as $$
+    select count(*) from baton.all_dead_letters(most => 100000, since => chosen.since, until => chosen.until, error_part => chosen.error_part, in_key => chosen.in_key, tenant => chosen.tenant) $$;
+select is(chosen(since => '2026-01-02', until => '2026-01-02 00:00:00.000001'), (select count(*) from found_letters where died_at = '2026-01-02'), 'of a moment');
+select is(chosen(until => '2026-01-01 22:30'), (select count(*) from found_letters where coalesce(died_at, 'epoch') < '2026-01-01 22:30'), 'older ones');
+select is(chosen(since => '2026-01-01 22:30'), (select count(*) from found_letters where died_at >= '2026-01-01 22:30'), 'younger ones');
+select baton.create_outbox('tales');
+select baton.create_consumer_group('tellers', 'tales', 'earliest', max_attempts => 1);
+select baton.publish('tales', 'told', '{}', partition_key => 'k' || n % 2, tenant_id => 't' || n) from generate_series(1, 4) n;
+select count(*) from (select baton.fail_events('tellers', 'c', array_agg(id), 'HTTP 503 at Gate', true, (array_agg(lease_token))[1]) from baton.poll_outbox('tellers', 'c', 10)) f;
+select baton.receive_many('quiet', '[{"event_id": "e1", "aggregate_id": "k1", "tenant_id": "t1"}, {"event_id": "e2", "aggregate_id": "k2"}]');
+select baton.fail_inbox('quiet', '{e1,e2}'::text[], 'the gate is shut', permanent => true);
+insert into arrivals (event_id, event_type, aggregate_id, payload, retry_count, error) values ('e3', 'often', 'k1', '{}', 99, 'gate?'), ('e4', 'often', 'k1', '{}', 99, null);
+create table parcels (id int primary key, kind text, customer text, firm text, payload jsonb, at timestamptz not null, done_at timestamptz, tries int not null default 0, why text);
+select baton.adopt_outbox('parcels', mapping => '{"columns": {"id": "id", "event_type": "kind", "aggregate_id": "customer", "tenant_id": "firm", "payload": "payload", "occurred_at": "at",
+    "processed_at": "done_at", "attempts": "tries", "last_error": "why"}, "attempts": {"limit": 2}, "backoff": {"kind": "none"}}');
+insert into parcels values (1, 'sent', 'k1', 't1', '{}', now(), null, 2, 'no GATE'), (2, 'sent', 'k2', 't2', '{}', now(), null, 2, 'lost');
+insert into mails values (3000, 'often', '{}', now(), null, 0);
+select count(*) from (select baton.fail_adopted('mails', e.id, 'gateway', permanent => true) from baton.claim_adopted('mails', 'w', 10) e where e.id = '3000') f;
+select is((select string_agg(kind || ':' || letters, ' ' order by kind collate "C") from (select kind, count(*) as letters from baton.all_dead_letters(error_part => 'gate') group by 1) k),
+          'group:4 inbox:3 outbox:2', 'by a part of their error');
+select is(chosen(error_part => '%'), 0::bigint, 'which is no pattern');
+select is((select string_agg(kind || ':' || letters, ' ' order by kind collate "C") from (select kind, count(*) as letters from baton.all_dead_letters(in_key => 'k1') group by 1) k),
+          'group:2 inbox:3 outbox:1', 'by their key');
+select is((select string_agg(kind || ':' || letters, ' ' order by kind collate "C") from (select kind, count(*) as letters from baton.all_dead_letters(tenant => 't1') group by 1) k),
+          'group:1 inbox:1 outbox:1', 'by their tenant');
+select is(chosen(error_part => 'gate', in_key => 'k1', tenant => 't1'), 3::bigint, 'and by all of it');
 select throws_ok($$ select * from baton.all_dead_letters(after => 'x') $$, '22023', null, 'a cursor that is none is refused');
 
 -- the messages of an inbox go the same way

@@ -8,7 +8,7 @@ select is(baton.create_inbox('payments'), 'shop.payments', 'create_inbox returns
 select has_table('shop', 'payments', 'the table is made');
 select columns_are('shop', 'payments', array['event_id', 'event_type', 'source', 'aggregate_id', 'payload', 'received_at', 'processed_at',
     'error', 'retry_count', 'trace_id', 'headers', 'tenant_id', 'sequence_num', 'priority', 'payload_raw', 'available_at',
-    'lease_token', 'leased_by', 'leased_until', 'arrival'], 'it has the documented columns');
+    'lease_token', 'leased_by', 'leased_until', 'arrival', 'failures'], 'it has the documented columns');
 select col_is_pk('shop', 'payments', 'event_id', 'event_id is the primary key');
 select has_view('shop', 'pending_payments', 'pending view');
 select has_view('shop', 'dlq_payments', 'dead-letter view');

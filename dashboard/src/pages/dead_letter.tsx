@@ -10,6 +10,7 @@ import { Act, attempt, useMayChange } from "../parts/act";
 import { Ago, Empty, Facts, Loading, Moment, Name, Note, Page, Panel, Refused, State } from "../parts/basic";
 import { ask } from "../parts/dialog";
 import { DiffView } from "../parts/diff_view";
+import { Failures } from "../parts/failures";
 import { Segments } from "../parts/form";
 import { JsonView } from "../parts/json_view";
 import { to } from "../places";
@@ -88,6 +89,7 @@ function Past({ letter }: { letter: Letter }): JSX.Element {
   return (
     <Panel title="What happened so far">
       <ul class="past">
+        {letter.failures.length > 0 && <li><Failures of={letter.failures} /></li>}
         <li><State of="dead">given up</State> <Moment at={letter.died_at} /> <span class="error-text">{plain(letter.error)}</span></li>
         {mine.map((action) => (
           <li key={action.cursor}><State of="done">{plain(action.action.replaceAll("_", " "))}</State> <Moment at={action.at} /> <span>by <bdi>{plain(action.acting_for ?? action.actor)}</bdi></span></li>

@@ -4,6 +4,7 @@ import type { ComponentChildren, JSX } from "preact";
 import { path, withQuery } from "../api";
 import { count, moment, nameOf, plain, plural } from "../format";
 import { Ago, CopyButton, Empty, Facts, Loading, Moment, Name, Page, Panel, Refused, State, type Tone } from "../parts/basic";
+import { Failures } from "../parts/failures";
 import { Icon, type IconName } from "../parts/icons";
 import { JsonView } from "../parts/json_view";
 import { to } from "../places";
@@ -32,7 +33,7 @@ function LetterLink({ name }: { name: string }): JSX.Element {
 // In an adopted outbox the row itself is what stands where groups do.
 function delivery(one: Delivery, adopted: boolean): Step {
   return {
-    at: one.settled_at,
+    at: one.settled_at ?? one.leased_at ?? one.parked_at,
     icon: one.state === "settled" ? "check" : one.state === "dead" ? "dead" : "group",
     tone: toneOf[one.state] ?? "quiet",
     title: <>{adopted ? <>the row of <Name of={nameOf(one.group_name)} href={to.outbox(one.group_name)} /></> : <Name of={one.group_name} href={to.group(one.group_name)} />} {words[one.state] ?? one.state} <State of={one.state} /></>,
@@ -40,7 +41,7 @@ function delivery(one: Delivery, adopted: boolean): Step {
       <>
         {one.attempts > 0 && <p>{plural(one.attempts, "attempt")} failed{one.due_at && <>, the next one <Ago at={one.due_at} /></>}</p>}
         {one.consumer && <p>with <Name of={one.consumer} mono />{one.leased_until && <>, until <Ago at={one.leased_until} /></>}</p>}
-        {one.error && <p class="error-text">{plain(one.error)}</p>}
+        {one.failures?.length ? <Failures of={one.failures} /> : one.error && <p class="error-text">{plain(one.error)}</p>}
         {one.dead_letter !== null && <LetterLink name={String(one.dead_letter)} />}
       </>
     ),

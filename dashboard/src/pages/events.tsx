@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import { useEffect } from "preact/hooks";
 import { path } from "../api";
-import { nameOf } from "../format";
+import { asTime, nameOf } from "../format";
 import { Empty, Loading, Page, Panel, Refused } from "../parts/basic";
 import { EventTable } from "../parts/event_table";
 import { Choice, FilterField, Filters } from "../parts/form";
@@ -13,8 +13,6 @@ import { to } from "../places";
 import { useResource } from "../resource";
 import { navigate, setQuery, usePlace } from "../router";
 import type { Event, List, Outbox } from "../types";
-
-const asTime = (local: string): string => (local && !Number.isNaN(Date.parse(local)) ? new Date(local).toISOString() : "");
 
 export function EventsPage(): JSX.Element {
   const { query } = usePlace();

@@ -70,7 +70,7 @@ export function GroupPage({ name }: { name: string }): JSX.Element {
           </Panel>
           <BlockedKeys group={name} outbox={data.outbox} />
           <Panel title="Leases" flush><LeaseTable group={name} /></Panel>
-          {data.dead_letters > 0 && <LetterList place={name} title="Dead letters" />}
+          {data.dead_letters > 0 && <LetterList filter={{ place: name }} title="Dead letters" />}
         </>
       )}
       {seeking && data && <SeekDialog group={name} close={() => setSeeking(false)} />}

@@ -64,7 +64,7 @@ export function InboxPage({ name }: { name: string }): JSX.Element {
           </Panel>
           {data.ordered && <Gaps inbox={data.inbox} />}
           {data.ordered && <BlockedAggregates inbox={data.inbox} />}
-          {data.dead_letters > 0 && <LetterList place={data.inbox} title="Dead letters" />}
+          {data.dead_letters > 0 && <LetterList filter={{ place: data.inbox }} title="Dead letters" />}
           <Messages inbox={data.inbox} />
         </>
       )}

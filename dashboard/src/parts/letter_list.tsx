@@ -15,12 +15,12 @@ import { Table } from "./table";
 
 const homeOf = (letter: Letter): string => (letter.kind === "group" ? to.group(letter.place) : letter.kind === "inbox" ? to.inbox(letter.place) : to.outbox(letter.place));
 
-interface LetterListProps extends LetterFilter {
+interface LetterListProps {
+  filter: LetterFilter;
   title?: string;
 }
 
-export function LetterList({ place, kind, event_type, title }: LetterListProps): JSX.Element {
-  const filter = { place, kind, event_type };
+export function LetterList({ filter, title }: LetterListProps): JSX.Element {
   const pages = usePages<Letter>("/dead-letters", { ...filter });
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const may = useMayChange();
@@ -48,7 +48,7 @@ export function LetterList({ place, kind, event_type, title }: LetterListProps):
             { name: "died", cell: (letter) => <Ago at={letter.died_at} /> },
             { name: "error", wide: true, cell: (letter) => <span class="error-text clamp">{plain(letter.error)}</span> },
           ]}
-          empty={<Empty title="No dead letters">Nothing was given up{place || kind || event_type ? " that fits" : ""}.</Empty>}
+          empty={<Empty title="No dead letters">Nothing was given up{Object.values(filter).some((word) => word) ? " that fits" : ""}.</Empty>}
         />
       )}
       <More pages={pages} what="dead letter" />
@@ -66,13 +66,13 @@ function ChosenBar({ letters, clear }: { letters: string[]; clear: () => void })
   const what = plural(letters.length, "dead letter");
   const replay = async (): Promise<void> => {
     if (letters.length > 1 && (await ask({ title: `Replay ${what}`, yes: `Replay ${what}`, body: afterReplay })) === null) return;
-    if (await attempt(() => replayLetters(letters), (done) => `${plural(done, "dead letter")} replayed`)) clear();
+    if (await attempt(() => replayLetters(letters, "passed over"), (done) => `${plural(done, "dead letter")} replayed`)) clear();
   };
   const ours = letters.filter((letter) => !isOfAdoptedTable(letter));
   const discard = async (): Promise<void> => {
     const these = plural(ours.length, "dead letter");
     const reason = await ask({ title: `Discard ${these}`, yes: `Discard ${these}`, danger: true, reason: "Why", body: <>{afterDiscard}{ours.length < letters.length && notAdopted}</> });
-    if (reason !== null && (await attempt(() => discardLetters(ours, reason), (done) => told("discarded", { done, left: letters.length - ours.length })))) clear();
+    if (reason !== null && (await attempt(() => discardLetters(ours, reason, "passed over"), (done) => told("discarded", { done, left: letters.length - ours.length })))) clear();
   };
   return (
     <div class="chosen" role="group" aria-label="what is selected">
@@ -94,7 +94,7 @@ function AllActions({ filter }: { filter: LetterFilter }): JSX.Element {
     const reason = await ask(question);
     if (reason === null) return;
     await attempt(
-      () => visitLetters(filter, (letter) => verb === "Replay" || !isOfAdoptedTable(letter), (letters) => (verb === "Replay" ? replayLetters(letters) : discardLetters(letters, reason)), (done) => setProgress(`${count(done)} so far…`)),
+      () => visitLetters(filter, (letter) => verb === "Replay" || !isOfAdoptedTable(letter), (letters) => (verb === "Replay" ? replayLetters(letters, "passed over") : discardLetters(letters, reason, "passed over")), (done) => setProgress(`${count(done)} so far…`)),
       (visited) => told(verb === "Replay" ? "replayed" : "discarded", visited),
     );
     setProgress("");

@@ -12,6 +12,8 @@ export default async function (theatre) {
   await page.locator("[data-error]").getByText("422").waitFor();
   await page.getByLabel("payload", { exact: true }).getByText("needs-mending").waitFor();
 
+  await page.getByLabel("failed attempts").getByText("422").first().waitFor();
+
   await page.getByRole("button", { name: "Edit", exact: true }).click();
   const editor = page.getByLabel("Payload, JSON");
   const before = await editor.inputValue();

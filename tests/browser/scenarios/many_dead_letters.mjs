@@ -8,6 +8,14 @@ export default async function (theatre) {
   assert.ok(all >= 5);
   await theatre.go(page, "/dead-letters?place=billing");
 
+  // A part of the error chooses them, too.
+  await page.getByLabel("Error").fill("INSUFFICIENT");
+  await page.waitForURL(/error=INSUFFICIENT/);
+  await theatre.until("all fit", async () => (await page.locator("tbody tr").count()) === all);
+  await page.getByLabel("Error").fill("no such error");
+  await page.getByText("Nothing was given up that fits").waitFor();
+  await theatre.go(page, "/dead-letters?place=billing");
+
   // Two are discarded: a reason is asked for, and Cancel changes nothing.
   const boxes = page.locator("tbody input[type=checkbox]");
   await boxes.nth(0).check();
