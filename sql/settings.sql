@@ -40,6 +40,7 @@ insert into baton.setting_defaults (name, value, kind, description, stored_only)
     ('stream_refresh_limit_seconds', '300', 'integer', 'a refresh by schedule that takes longer is cancelled and counts as a failure, 0 lets all go on', true),
     ('stream_live_interval_ms', '50', 'integer', 'shortest time between two refreshes of a stream table with schedule ''live''', true),
     ('stream_buffer_rows', '1000000', 'integer', 'changes of a source that are kept for a stream table that is by hand, paused, failing or stopped; its next refresh computes everything when there are more, 0 keeps all', true),
+    ('outbox_full_refresh_snapshot', 'off', 'boolean', 'a stream table that is computed in full publishes all of its rows, marked full_refresh, instead of what changed', true),
     ('stream_history_hours', '168', 'integer', 'how long stream_table_history() reaches back', true),
     ('inbox_processed_retention_hours', '72', 'integer', 'how long processed messages are kept', true),
     ('inbox_dlq_retention_hours', '0', 'integer', 'how long dead messages are kept, 0 keeps them', true),

@@ -89,6 +89,17 @@ as $$
 $$;
 comment on function baton_internal.outcome_rows(text, boolean) is 'end of the statement of a refresh';
 
+-- Write the statement that gives all rows of a stream table in the same way, as rows that come.
+create function baton_internal.snapshot_statement(relation regclass)
+returns text
+language sql stable
+as $$
+    select format('with net (%s, weight) as (select %s, 1 from only %s), come as (select from net), gone as (select where false)%s',
+                  p.numbers, p.names, relation, baton_internal.outcome_rows(p.row_of, true))
+      from baton_internal.stream_parts(relation) p
+$$;
+comment on function baton_internal.snapshot_statement(regclass) is 'statement that gives all rows of a stream table as an event''s';
+
 -- Say up to how many rows and bytes the changes of a refresh in this transaction are in the event itself; -1: never.
 create function baton_internal.inline_limits(most_rows bigint, most_bytes bigint)
 returns void

@@ -96,7 +96,8 @@ create function baton_internal.compute_refresh(stream baton.stream_tables, recom
 language plpgsql
 as $$
 declare
-    wants_changes constant boolean := exists (select from baton_internal.stream_outboxes o where o.stream_id = stream.stream_id);
+    link constant baton_internal.stream_outboxes := (select o from baton_internal.stream_outboxes o where o.stream_id = stream.stream_id);
+    wants_changes constant boolean := link.stream_id is not null;
     begun timestamptz;
     wanted bigint;
     outcome record;
@@ -122,8 +123,13 @@ begin
     mode := 'FULL';
     begun := clock_timestamp();
     select a.* into inserted, deleted, wanted, sight, event_id
-      from baton_internal.apply_refresh(stream, baton_internal.full_statement(stream.relation, stream.qualified, wants_changes), 'FULL', null) a;
+      from baton_internal.apply_refresh(stream, baton_internal.full_statement(stream.relation, stream.qualified, wants_changes and not baton_internal.publishes_snapshots(link)), 'FULL', null) a;
     costs := baton_internal.learned_costs(costs, null, extract(epoch from clock_timestamp() - begun) * 1000);
+    if wants_changes and stream.effective_mode <> 'FULL' and stream.frontier is not null then
+        perform baton_internal.alert('outbox_full_refresh', stream.relation::text,
+            jsonb_build_object('inserted', inserted, 'deleted', deleted, 'event_id', event_id,
+                               'outbox', (select o.relation::text from baton.outboxes o where o.outbox_id = link.outbox_id)));
+    end if;
     if stream.effective_mode <> 'FULL' then  -- what following changes costs is looked at again some day
         costs := costs || jsonb_strip_nulls(jsonb_build_object('change', round((costs ->> 'change')::numeric * 0.97, 6), 'base', round((costs ->> 'base')::numeric * 0.97, 6)));
     end if;

@@ -13,9 +13,7 @@ begin
     if found then
         select o.* into inserted, deleted, wanted, sight, event_id from baton_internal.apply_and_publish(stream, link, statement, mode, magnitude) o;
     else
-        select r.inserted, r.deleted, r.wanted, r.sight into inserted, deleted, wanted, sight
-          from baton_internal.run_refresh(stream.relation, statement, magnitude, stream.frontier, stream.frontier_xid, stream.frontier_step, stream.frontier_time)
-               as r (op text, data jsonb, inserted bigint, deleted bigint, wanted bigint, sight pg_snapshot, payload jsonb);
+        select a.* into inserted, deleted, wanted, sight from baton_internal.apply_silently(stream, statement, magnitude) a;
     end if;
 end
 $$;
