@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -44,8 +45,7 @@ Memory memory_bytes() {
     return {pages.all * page, pages.resident * page};
 }
 
-double entries(const char* folder) {
-    std::error_code error;
+double entries(const char* folder, std::error_code& error) {
     double count = 0;
     for (auto at = std::filesystem::directory_iterator(folder, error);
          !error && at != std::filesystem::directory_iterator(); at.increment(error))
@@ -53,10 +53,23 @@ double entries(const char* folder) {
     return count;
 }
 
+double threads() {
+    std::error_code error;
+    return entries("/proc/self/task", error);
+}
+
 double most_files() {
     rlimit limit{};
     ::getrlimit(RLIMIT_NOFILE, &limit);
     return static_cast<double>(limit.rlim_cur);
+}
+
+// Without a file left to look with, all of them are open.
+double open_files() {
+    std::error_code error;
+    const double all = entries("/proc/self/fd", error);
+    if (error == std::errc::too_many_files_open) return most_files();
+    return std::max(all - 1, 0.0);  // without the one that looks
 }
 
 // Since when the process is there; what came before main() is short.
@@ -73,9 +86,8 @@ void add_process_metrics(std::vector<MetricFamily>& families) {
         memory.resident);
     add(families, "process_virtual_memory_bytes", "addresses that the relay has", MetricType::Gauge,
         memory.all);
-    add(families, "process_threads", "threads of the relay", MetricType::Gauge, entries("/proc/self/task"));
-    add(families, "process_open_fds", "open files and connections", MetricType::Gauge,
-        std::max(entries("/proc/self/fd") - 1, 0.0));  // without the one that looks
+    add(families, "process_threads", "threads of the relay", MetricType::Gauge, threads());
+    add(families, "process_open_fds", "open files and connections", MetricType::Gauge, open_files());
     add(families, "process_max_fds", "most open files and connections", MetricType::Gauge, most_files());
     add(families, "process_start_time_seconds", "when the relay started, in seconds since 1970",
         MetricType::Gauge, started_at);

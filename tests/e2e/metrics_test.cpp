@@ -25,12 +25,13 @@ Samples scrape(int port) {
 class Metrics : public Relaying {
   protected:
     // A relay with pipelines to a sink that is away.
-    Process start_relay(const std::string& name, const std::vector<std::string>& pipelines, int port) {
+    Process start_relay(const std::string& name, const std::vector<std::string>& pipelines, int port,
+                        const std::string& lease = "2s") {
         std::ofstream file(folder / (name + ".toml"));
         for (const auto& pipeline : pipelines)
             file << "[[pipeline]]\nname = \"" << pipeline
-                 << "\"\n[pipeline.source]\noutbox = \"orders\"\nlease = \"2s\"\n"
-                 << "[pipeline.sink]\ntype = \"redis\"\nurl = \"redis://127.0.0.1:1\"\n";
+                 << "\"\n[pipeline.source]\noutbox = \"orders\"\nlease = \"" << lease
+                 << "\"\n[pipeline.sink]\ntype = \"redis\"\nurl = \"redis://127.0.0.1:1\"\n";
         file.close();
         return start(name, {"--listen", "127.0.0.1:" + std::to_string(port)});
     }
@@ -88,6 +89,65 @@ TEST_P(Metrics, a_sum_over_relays_is_right_and_a_leader_that_stops_is_replaced_a
     EXPECT_EQ((first_leads ? second : first).stop(std::chrono::seconds(30)), 0);
 }
 
+// Only one form: nothing here differs between them, and a lease takes half a minute to end.
+class MetricsAfterDeath : public Metrics {};
+
+TEST_P(MetricsAfterDeath, a_leader_that_was_killed_is_replaced_and_nothing_is_counted_twice_meanwhile) {
+    const int ports[] = {find_free_port(), find_free_port(), find_free_port()};
+    admin.exec("select baton.create_consumer_group('nobodys', 'orders', 'earliest')");
+    publish(1, 5);
+    auto first = start_relay("one", {"a"}, ports[0]);
+    wait_until("the first relay leads", [&] { return scrape(ports[0])["baton_relay_leader"] == 1; });
+    wait_for_owners("1");
+    auto second = start_relay("two", {"a", "b"}, ports[1], "20s");
+    auto third = start_relay("three", {"a", "c"}, ports[2], "20s");
+    wait_for_owners("3");
+
+    const std::string of_second = R"(baton_group_lag_events{group="b"})";
+    const std::string of_third = R"(baton_group_lag_events{group="c"})";
+    const std::string of_nobody = R"(baton_group_lag_events{group="nobodys"})";
+    const std::string all[] = {of_second,
+                               of_third,
+                               of_nobody,
+                               R"(baton_group_lag_events{group="a"})",
+                               R"(baton_outbox_events_published_total{outbox="public.orders"})",
+                               R"(baton_job_runs_total{task="watch the clock"})"};
+    std::vector<Samples> scrapes;
+    const auto tellers = [&](const std::string& sample) { return sum(scrapes, sample).second; };
+    const auto each_is_told_once = [&] {
+        return sum(scrapes, "baton_relay_leader").first == 1 &&
+               std::all_of(std::begin(all), std::end(all),
+                           [&](const auto& one) { return tellers(one) == 1; });
+    };
+    wait_until("all is told once", [&] {
+        scrapes = {scrape(ports[0]), scrape(ports[1]), scrape(ports[2])};
+        return each_is_told_once();
+    });
+    EXPECT_EQ(scrapes[0]["baton_relay_leader"], 1);
+    EXPECT_EQ(sum(scrapes, of_nobody).first, 5);
+
+    first.signal(SIGKILL);
+    first.wait(std::chrono::seconds(30));
+    EXPECT_EQ(admin.value("select count(*) from baton_internal.relay_leader where duty = 'metrics'"), "1")
+        << "it could not leave";
+    bool nobody_led = false;
+    wait_until("all is told once again", [&] {
+        scrapes = {scrape(ports[1]), scrape(ports[2])};
+        for (const auto& one : all) EXPECT_LE(tellers(one), 1) << one;
+        EXPECT_LE(sum(scrapes, "baton_relay_leader").first, 1);
+        if (sum(scrapes, "baton_relay_leader").first == 0) {
+            nobody_led = true;
+            EXPECT_EQ(tellers(of_second), 1) << "its owner lives";
+            EXPECT_EQ(tellers(of_third), 1) << "its owner lives";
+            EXPECT_EQ(tellers(of_nobody), 0) << "only a leader tells of it";
+        }
+        return each_is_told_once();
+    });
+    EXPECT_TRUE(nobody_led);
+    EXPECT_EQ(sum(scrapes, of_nobody).first, 5);
+    for (auto* relay : {&second, &third}) EXPECT_EQ(relay->stop(std::chrono::seconds(30)), 0);
+}
+
 TEST_P(Metrics, a_question_that_fails_hides_no_other_and_alerts_and_reloads_are_counted) {
     const int port = find_free_port();
     auto relay = start_relay("one", {"a"}, port);
@@ -123,6 +183,9 @@ TEST_P(Metrics, a_question_that_fails_hides_no_other_and_alerts_and_reloads_are_
 }
 
 INSTANTIATE_TEST_SUITE_P(Forms, Metrics, testing::Values(Form::extension, Form::plain),
+                         [](const auto& form) { return name_of(form.param); });
+
+INSTANTIATE_TEST_SUITE_P(Forms, MetricsAfterDeath, testing::Values(Form::extension),
                          [](const auto& form) { return name_of(form.param); });
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <httplib.h>
 
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 namespace baton::test {
 
@@ -45,6 +46,12 @@ std::string Prometheus::query(const std::string& expression) const {
     if (!answer) throw Error("prometheus does not answer");
     if (answer->status != 200) throw Error("prometheus refuses " + expression + ": " + answer->body);
     return answer->body;
+}
+
+std::optional<double> Prometheus::value(const std::string& expression) const {
+    const auto samples = nlohmann::json::parse(query(expression)).at("data").at("result");
+    if (samples.empty()) return {};
+    return std::stod(samples.at(0).at("value").at(1).get<std::string>());
 }
 
 }  // namespace baton::test

@@ -2,6 +2,7 @@
 // Debian's Prometheus, scraping every second.
 
 #include <map>
+#include <optional>
 #include <set>
 
 #include "support/broker.hpp"
@@ -17,6 +18,8 @@ class Prometheus final : public Broker {
     std::string ask(const std::string& path) const;
     // The answer to a query, as JSON: a list of samples.
     std::string query(const std::string& expression) const;
+    // The value of the first sample that answers a query; empty when none does.
+    std::optional<double> value(const std::string& expression) const;
 
   protected:
     Command command() override;

@@ -3,6 +3,8 @@
 #include "server/metrics.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <set>
@@ -103,6 +105,24 @@ TEST(Metrics, tell_what_the_process_uses) {
             const auto& metric = family.metric.at(0);
             EXPECT_GT(metric.counter.value + metric.gauge.value, 0) << family.name;
         }
+}
+
+TEST(Metrics, say_that_files_are_used_up_when_none_is_left_to_look_with) {
+    const auto value = [](const auto& families, const std::string& name) {
+        for (const auto& family : families)
+            if (family.name == name) return family.metric.at(0).gauge.value;
+        return -1.0;
+    };
+    rlimit before{};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+    const int next = ::dup(STDIN_FILENO);  // the lowest number that was free
+    const rlimit none_left{static_cast<rlim_t>(next) + 1, before.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none_left), 0);
+    const auto families = metric_families({});
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+    ::close(next);
+    EXPECT_EQ(value(families, "process_open_fds"), next + 1);
+    EXPECT_EQ(value(families, "process_max_fds"), next + 1);
 }
 
 TEST(Metrics, are_listed_in_the_docs_each_with_its_type_and_meaning) {
