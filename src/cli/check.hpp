@@ -12,7 +12,12 @@
 
 namespace baton::cli {
 
+struct CheckOptions {
+    bool settings_only = false;
+    bool json = false;  // print {"ok", "pipelines": [{"pipeline", "state"}], "problems": [...]}
+};
+
 // Check all, or the settings alone. Returns the exit code.
-int check_relay(const Target& target, const DaemonOptions& options, bool settings_only);
+int check_relay(const Target& target, const DaemonOptions& daemon, const CheckOptions& options);
 
 }  // namespace baton::cli

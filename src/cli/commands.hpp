@@ -16,6 +16,7 @@ void add_event(Program& program);
 void add_init(Program& program);
 void add_look(Program& program);
 void add_mend(Program& program);
+void add_names(Program& program);
 void add_pipelines(Program& program);
 void add_relay(Program& program);
 void add_render(Program& program);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <set>
 #include <sstream>
@@ -21,8 +22,13 @@ struct Described {
     const CLI::App* app;
 };
 
+// The commands below a command; some are for shells only.
+std::vector<const CLI::App*> commands_below(const CLI::App& app) {
+    return app.get_subcommands([](const CLI::App* command) { return !command->get_group().empty(); });
+}
+
 void collect(const CLI::App& app, const std::string& words, std::vector<Described>& all) {
-    for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    for (const CLI::App* command : commands_below(app)) {
         const std::string name = words.empty() ? command->get_name() : words + " " + command->get_name();
         all.push_back({name, command});
         collect(*command, name, all);
@@ -53,6 +59,39 @@ std::vector<std::string> names_of(const CLI::Option& option) {
     return names;
 }
 
+// What of the database an option or an argument names, in the words of `baton names`; empty: nothing.
+std::string kinds_named_by(const std::string& command, const CLI::Option& option) {
+    static const std::map<std::string, std::string> known{{"outboxes NAME", "outbox"},
+                                                          {"groups NAME", "group"},
+                                                          {"inboxes NAME", "inbox"},
+                                                          {"streams NAME", "stream"},
+                                                          {"event --outbox", "outbox"},
+                                                          {"tail NAME", "group inbox outbox"},
+                                                          {"publish OUTBOX", "outbox"},
+                                                          {"seek GROUP", "group"},
+                                                          {"skip INBOX", "inbox"},
+                                                          {"set SETTING", "setting"},
+                                                          {"render PIPELINE", "pipeline"},
+                                                          {"pipelines show NAME", "pipeline"},
+                                                          {"pipelines enable NAME", "pipeline"},
+                                                          {"pipelines disable NAME", "pipeline"},
+                                                          {"pipelines delete NAME", "pipeline"},
+                                                          {"pipelines create --outbox", "outbox"},
+                                                          {"dead list --in", "group inbox outbox"},
+                                                          {"dead replay --in", "group inbox outbox"},
+                                                          {"dead discard --in", "group inbox outbox"}};
+    const auto found = known.find(command + " " + option.get_name());
+    return found == known.end() ? "" : found->second;
+}
+
+// ... and what the arguments of a command name.
+std::string kinds_of_arguments(const Described& described) {
+    for (const CLI::Option* option : described.app->get_options())
+        if (option->get_positional())
+            if (std::string kinds = kinds_named_by(described.words, *option); !kinds.empty()) return kinds;
+    return {};
+}
+
 bool takes_value(const CLI::Option& option) {
     return !option.get_positional() && option.get_items_expected_max() > 0;
 }
@@ -65,8 +104,7 @@ bool is_file(const CLI::Option& option) {
 // What may follow a command: the words below it, its options, and what its arguments can be.
 std::vector<std::string> words_below(const CLI::App& app) {
     std::vector<std::string> words;
-    for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
-        words.push_back(command->get_name());
+    for (const CLI::App* command : commands_below(app)) words.push_back(command->get_name());
     for (const CLI::Option* option : app.get_options()) {
         if (option->get_positional())
             for (const auto& choice : choices_of(*option)) words.push_back(choice);
@@ -82,8 +120,8 @@ bool takes_file(const CLI::App& app) {
 }
 
 // What bash and zsh do alike. `before` is the command that the words name so far, `last` an option whose
-// value is at hand; other words are arguments. Leaves the words that may follow in `offered`, and whether a
-// file may in `file`.
+// value is at hand; other words are arguments. Leaves the words that may follow in `offered`, whether a file
+// may in `file`, and of what kinds names may in `names`.
 std::string choosing(const CLI::App& app) {
     std::vector<Described> all;
     collect(app, "", all);
@@ -92,8 +130,10 @@ std::string choosing(const CLI::App& app) {
     std::string below = "    '') offered='" + joined(words_below(app)) + "' ;;\n", values;
     for (const auto& [words, command] : all) {
         commands.push_back("'" + words + "'");
+        const std::string kinds = kinds_of_arguments({words, command});
         below += "    '" + words + "') offered='" + joined(words_below(*command)) + "'" +
-                 (takes_file(*command) ? " file=1" : "") + " ;;\n";
+                 (takes_file(*command) ? " file=1" : "") + (kinds.empty() ? "" : " names='" + kinds + "'") +
+                 " ;;\n";
         for (const CLI::Option* option : command->get_options()) {
             if (!takes_value(*option)) continue;
             for (const auto& name : names_of(*option)) {
@@ -101,10 +141,13 @@ std::string choosing(const CLI::App& app) {
                 if (const auto choices = choices_of(*option); !choices.empty())
                     values +=
                         "    '" + words + " " + name + "') offered='" + joined(choices) + "' file='' ;;\n";
+                if (const auto of_value = kinds_named_by(words, *option); !of_value.empty())
+                    values += "    '" + words + " " + name + "') names='" + of_value + "' file='' ;;\n";
             }
         }
     }
-    return "        if [[ -n $last ]]; then last=''; continue; fi\n"
+    return "        if [[ $last == --db ]]; then db=$word; fi\n"
+           "        if [[ -n $last ]]; then last=''; continue; fi\n"
            "        case $word in\n"
            "        " +
            joined({valued.begin(), valued.end()}, "|") +
@@ -118,18 +161,21 @@ std::string choosing(const CLI::App& app) {
            "    case $before in\n" +
            below +
            "    esac\n"
-           "    if [[ -n $last ]]; then offered='' file=1; fi\n"
+           "    if [[ -n $last ]]; then offered='' names='' file=1; fi\n"
            "    case \"$before $last\" in\n" +
            values + "    esac\n";
 }
 
 std::string bash(const CLI::App& app) {
     return "_baton() {\n"
-           "    local word before='' last='' offered='' file=''\n"
+           "    local word before='' last='' offered='' file='' names='' db=''\n"
            "    COMPREPLY=()\n"
            "    for word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n" +
            choosing(app) +
            "    local at=\"${COMP_WORDS[COMP_CWORD]}\"\n"
+           "    if [[ -n $names && $at != -* ]]; then\n"
+           "        offered+=\" $(command baton names ${db:+--db=\"$db\"} $names 2>/dev/null)\"\n"
+           "    fi\n"
            "    mapfile -t COMPREPLY < <(compgen -W \"$offered\" -- \"$at\"; [[ -z $file ]] || compgen -f -- "
            "\"$at\")\n"
            "}\n"
@@ -139,9 +185,12 @@ std::string bash(const CLI::App& app) {
 std::string zsh(const CLI::App& app) {
     return "#compdef baton\n"
            "_baton() {\n"
-           "    local word before='' last='' offered='' file=''\n"
+           "    local word before='' last='' offered='' file='' names='' db=''\n"
            "    for word in \"${(@)words[2,CURRENT-1]}\"; do\n" +
            choosing(app) +
+           "    if [[ -n $names && ${words[CURRENT]} != -* ]]; then\n"
+           "        offered+=\" $(command baton names ${db:+--db=\"$db\"} ${=names} 2>/dev/null)\"\n"
+           "    fi\n"
            "    [[ -z $offered ]] || compadd -- ${=offered}\n"
            "    [[ -z $file ]] || _files\n"
            "}\n"
@@ -152,6 +201,11 @@ std::string quoted(std::string text) {
     for (std::size_t at = 0; (at = text.find_first_of("\\'", at)) != std::string::npos; at += 2)
         text.insert(at, "\\");
     return "'" + text + "'";
+}
+
+// What makes fish ask for names.
+std::string asked_names(const std::string& kinds) {
+    return quoted("(command baton names " + kinds + " 2>/dev/null)");
 }
 
 std::string fish(const CLI::App& app) {
@@ -169,8 +223,10 @@ std::string fish(const CLI::App& app) {
         };
         text += at(above) + " -a " + command->get_name() + " -d " + quoted(command->get_description()) + "\n";
         if (takes_file(*command)) text += at(words) + " -F\n";
+        if (const auto kinds = kinds_of_arguments({words, command}); !kinds.empty())
+            text += at(words) + " -a " + asked_names(kinds) + "\n";
         for (const CLI::Option* option : command->get_options()) {
-            const std::string choices = joined(choices_of(*option));
+            const std::string choices = joined(choices_of(*option)), kinds = kinds_named_by(words, *option);
             if (option->get_positional() && !choices.empty())
                 text += at(words) + " -a " + quoted(choices) + "\n";
             if (takes_value(*option))
@@ -178,6 +234,7 @@ std::string fish(const CLI::App& app) {
             for (const auto& name : option->get_lnames())
                 text += at(words) + " -l " + name + " -d " + quoted(option->get_description()) +
                         (!takes_value(*option) ? ""
+                         : !kinds.empty()      ? " -x -a " + asked_names(kinds)
                          : choices.empty()     ? " -r -F"
                                                : " -x -a " + quoted(choices)) +
                         "\n";
@@ -218,7 +275,7 @@ std::string man_page(const CLI::App& app) {
                        roff(app.get_description()) +
                        "\n.SH SYNOPSIS\n.B baton\n.I COMMAND\n.RI [ OPTIONS ]\n.SH COMMANDS\n";
     for (const auto& [words, command] : all) {
-        if (!command->get_subcommands([](const CLI::App*) { return true; }).empty()) continue;
+        if (!commands_below(*command).empty()) continue;
         text += ".SS \"baton " + words;
         for (const CLI::Option* option : command->get_options())
             if (option->get_positional())

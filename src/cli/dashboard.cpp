@@ -4,10 +4,11 @@
 #include <memory>
 
 #include "assembly/catalog.hpp"
+#include "assembly/example.hpp"
 #include "assembly/rendering.hpp"
 #include "baton/error.hpp"
 #include "cli/commands.hpp"
-#include "cli/render_pipeline.hpp"
+#include "cli/pipeline_answers.hpp"
 #include "cli/stop_signal.hpp"
 #include "cli/target.hpp"
 #include "server/api.hpp"
@@ -42,10 +43,16 @@ int dashboard(const DashboardOptions& options) {
     settings.render = [](postgres::Connection& db, const std::string& pipeline, int events) {
         return render_pipeline(db, assembly::read_catalog(db), pipeline, events);
     };
+    settings.lint = lint_pipeline;
+    settings.on_wrong_token = [](const std::string& from) {
+        print_progress("a request from " + from + " had a wrong token");
+    };
+    settings.example = assembly::example_file;
     connect(options.target);  // says what is wrong before anything is served
     const StopSignal stop(StopSignal::Second::ends);
     server::Api api(std::move(settings));
-    const server::StatusServer endpoints(options.listen, {}, &api);
+    const server::StatusServer endpoints(
+        options.listen, {.metrics = [&api] { return api.metrics(); }, .ready = {}, .drained = {}}, &api);
     std::cout << url_of(address.host, endpoints.port()) << std::endl;
     while (!stop.requested()) stop.wait_a_moment();
     return done;

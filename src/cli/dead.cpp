@@ -5,12 +5,12 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <memory>
 
 #include "base/file.hpp"
 #include "baton/error.hpp"
+#include "cli/listings.hpp"
 #include "cli/operate.hpp"
 
 namespace baton::cli {
@@ -23,7 +23,7 @@ struct DeadAsked : Asked {
     std::vector<std::string> letters;
     std::string place, kind, type, since, until, error, key, tenant, reason;
     std::string payload, headers;
-    long long limit = 50;
+    PageAsked page{50, {}};
     bool all = false;
     bool yes = false;
 
@@ -44,19 +44,9 @@ struct DeadAsked : Asked {
     }
 };
 
-const std::vector<Column> columns{{"letter", "LETTER"},
-                                  {"place", "OF"},
-                                  {"event_type", "TYPE"},
-                                  {"key", "KEY"},
-                                  {"attempts", "TRIED", Form::count},
-                                  {"died_at", "DIED", Form::time},
-                                  {"error", "ERROR"}};
-
 int list(const DeadAsked& asked) {
     Operator with(asked.target);
-    Json arguments = asked.filter();
-    arguments["limit"] = asked.limit;
-    const std::string answer = with.ask("list_dead_letters", arguments);
+    const std::string answer = with.ask("list_dead_letters", asked.page.add_to(asked.filter()));
     if (asked.json) {
         std::cout << answer << "\n";
         return done;
@@ -65,9 +55,7 @@ int list(const DeadAsked& asked) {
     if (page["items"].empty())
         std::cout << "there are no dead letters\n";
     else
-        print_table(std::cout, Screen::of_stdout(), page["items"], columns);
-    if (!page["next"].is_null())
-        std::cout << "there are more: --limit shows up to 1000; --in, --type, --error, --since and others choose\n";
+        print_page(page, letter_columns);
     return done;
 }
 
@@ -106,22 +94,79 @@ int show_letter(const DeadAsked& asked) {
     return done;
 }
 
-// Let a person change text in their editor.
-std::string edit_text(const std::string& text) {
-    const char* editor = std::getenv("VISUAL") != nullptr ? std::getenv("VISUAL") : std::getenv("EDITOR");
+// What a person edits with; null when nothing is said.
+const char* editor_of_user() {
+    for (const char* name : {"VISUAL", "EDITOR"})
+        if (const char* editor = std::getenv(name); editor != nullptr && *editor != '\0') return editor;
+    return nullptr;
+}
+
+// A text that a person changes in their editor. Its file goes with the object, unless it is kept.
+class EditedText {
+  public:
+    explicit EditedText(const std::string& text);
+    ~EditedText() {
+        std::error_code ignored;
+        if (!kept_) fs::remove(path_, ignored);
+    }
+    EditedText(const EditedText&) = delete;
+    EditedText& operator=(const EditedText&) = delete;
+
+    const std::string& text() const { return text_; }
+    // Leave the file there; return its name.
+    const std::string& keep() {
+        kept_ = true;
+        return path_;
+    }
+
+  private:
+    std::string path_ = (fs::temp_directory_path() / "baton-letter-XXXXXX.json").string();
+    std::string text_;
+    bool kept_ = false;
+};
+
+EditedText::EditedText(const std::string& text) {
+    const char* editor = editor_of_user();
     if (editor == nullptr || ::isatty(STDIN_FILENO) == 0)
         throw UsageError("there is nothing to correct",
                          "give --payload or --headers, or set EDITOR and call from a terminal");
-    std::string path = (fs::temp_directory_path() / "baton-letter-XXXXXX.json").string();
-    const int file = ::mkstemps(path.data(), 5);
+    const int file = ::mkstemps(path_.data(), 5);
     if (file < 0) throw Error("cannot make a file in " + fs::temp_directory_path().string());
     ::close(file);
-    std::ofstream(path) << text << "\n";
-    const int ended = std::system((std::string(editor) + " '" + path + "'").c_str());
-    std::string changed = read_text(path);
-    fs::remove(path);
-    if (ended != 0) throw Error("the editor failed, nothing was changed");
-    return changed;
+    write_text(path_, text + "\n");
+    const int ended = std::system((std::string(editor) + " '" + path_ + "'").c_str());
+    text_ = read_text(path_);
+    if (ended == 0) return;
+    std::error_code ignored;
+    fs::remove(path_, ignored);
+    throw Error("the editor failed, nothing was changed", "EDITOR is " + std::string(editor));
+}
+
+int tell_edited(const DeadAsked& asked, const std::string& answer) {
+    std::cout << (asked.json ? answer
+                             : "dead letter " + asked.letters.at(0) +
+                                   " was corrected; send it with baton dead replay " + asked.letters.at(0))
+              << "\n";
+    return done;
+}
+
+// A text that is refused is not lost: it took somebody work.
+int edit_by_hand(const DeadAsked& asked, Operator& with, Json arguments) {
+    const std::string letter = with.ask("show_dead_letter", arguments);
+    const std::string before =
+        with.db().value("select jsonb_pretty($1::jsonb)", {raw_part(with, letter, "payload")});
+    EditedText edited(before);
+    if (edited.text() == before + "\n") {
+        std::cout << (asked.json ? letter : "dead letter " + asked.letters.at(0) + " stays as it is") << "\n";
+        return done;
+    }
+    arguments["payload"] = edited.text();
+    try {
+        return tell_edited(asked, with.ask("edit_dead_letter", arguments));
+    } catch (const Error& error) {
+        const std::string file = edited.keep();
+        throw Error(error.what(), "your text is in " + file + ": mend it and give --payload @" + file);
+    }
 }
 
 int edit(const DeadAsked& asked) {
@@ -129,18 +174,8 @@ int edit(const DeadAsked& asked) {
     Json arguments{{"letter", asked.letters.at(0)}};
     if (!asked.payload.empty()) arguments["payload"] = read_given(asked.payload);
     if (!asked.headers.empty()) arguments["headers"] = read_given(asked.headers);
-    if (arguments.size() == 1) {
-        const std::string before =
-            with.db().value("select jsonb_pretty($1::jsonb)",
-                            {raw_part(with, with.ask("show_dead_letter", arguments), "payload")});
-        arguments["payload"] = edit_text(before);
-    }
-    const std::string answer = with.ask("edit_dead_letter", arguments);
-    std::cout << (asked.json ? answer
-                             : "dead letter " + asked.letters.at(0) +
-                                   " was corrected; send it with baton dead replay " + asked.letters.at(0))
-              << "\n";
-    return done;
+    if (arguments.size() == 1) return edit_by_hand(asked, with, std::move(arguments));
+    return tell_edited(asked, with.ask("edit_dead_letter", arguments));
 }
 
 // The letters that a command is about: those named, or all that a filter finds.
@@ -252,9 +287,7 @@ void add_dead(Program& program) {
     {
         auto [command, asked] = add("list", "dead letters, the latest first", list);
         add_choice(command, asked);
-        command.add_option("--limit", asked.limit, "how many")
-            ->check(CLI::Range(1, 1000))
-            ->capture_default_str();
+        add_page(command, asked.page);
     }
     {
         auto [command, asked] = add("show", "one dead letter with its payload", show_letter);

@@ -6,7 +6,7 @@
 #include <random>
 
 #include "assembly/catalog.hpp"
-#include "cli/render_pipeline.hpp"
+#include "cli/pipeline_answers.hpp"
 
 namespace fs = std::filesystem;
 

@@ -89,7 +89,8 @@ void add_mend(Program& program) {
         add_asked(command, *asked);
         option(command, asked, "GROUP", "group", "which group")->required();
         option(command, asked, "--offset", "offset", "read on behind this offset");
-        option(command, asked, "--time", "time", "read on from the first event that occurred then");
+        option(command, asked, "--time", "time",
+               "read on from the first event that occurred then; -2h is two hours ago");
         option(command, asked, "--to", "place", "beginning or end")
             ->check(CLI::IsMember({"beginning", "end"}));
         command.add_flag("--yes", asked->yes, "do not ask");

@@ -22,9 +22,13 @@ std::string user_here() {
 
 }  // namespace
 
+void add_json(CLI::App& command, Asked& asked) {
+    command.add_flag("--json", asked.json, "print JSON, for programs");
+}
+
 void add_asked(CLI::App& command, Asked& asked) {
     add_target(command, asked.target);
-    command.add_flag("--json", asked.json, "print JSON, for programs");
+    add_json(command, asked);
 }
 
 Operator::Operator(const Target& target)
@@ -40,6 +44,10 @@ std::string Operator::ask(const std::string& operation, const Json& arguments) {
 
 Json Operator::look(const std::string& operation, const Json& arguments) {
     return Json::parse(ask(operation, arguments));
+}
+
+Json Operator::look_at_all(const std::string& operation) {
+    return all_items([&](const Json& arguments) { return look(operation, arguments); });
 }
 
 std::string read_given(const std::string& given) {

@@ -15,6 +15,7 @@ struct Asked {
     Json arguments = Json::object();  // of the operation
 };
 
+void add_json(CLI::App& command, Asked& asked);
 // Add --db, --data-dir and --json.
 void add_asked(CLI::App& command, Asked& asked);
 
@@ -28,12 +29,27 @@ class Operator {
     // The same, to look at.
     Json look(const std::string& operation, const Json& arguments = Json::object());
 
+    // All items of a list, page by page.
+    Json look_at_all(const std::string& operation);
+
     postgres::Connection& db() { return db_; }
 
   private:
     postgres::Connection db_;
     std::string who_;
 };
+
+// All items of a list, page by page, each page asked for with these arguments.
+template <class Ask>
+Json all_items(const Ask& ask) {
+    Json items = Json::array(), arguments = Json::object();
+    do {
+        Json page = ask(arguments);
+        for (auto& item : page["items"]) items.push_back(std::move(item));
+        arguments["after"] = page.contains("next") ? page["next"] : Json(nullptr);
+    } while (!arguments["after"].is_null());
+    return items;
+}
 
 // A text given on the command line: itself, @FILE, or - for stdin. Throws UsageError when there is no such
 // file.

@@ -4,13 +4,15 @@
 #include <iostream>
 #include <memory>
 
-#include "assembly/read_settings.hpp"
+#include "assembly/catalog.hpp"
+#include "assembly/example.hpp"
+#include "assembly/lint.hpp"
 #include "base/file.hpp"
 #include "baton/error.hpp"
-#include "brokers/registry.hpp"
 #include "cli/check.hpp"
 #include "cli/listings.hpp"
 #include "cli/operate.hpp"
+#include "relay/config.hpp"
 
 namespace baton::cli {
 
@@ -23,21 +25,21 @@ struct PipelineAsked : Asked {
     fs::path file;
     std::string sink, outbox;
     bool force = false;
-    bool yes = false;
+    PageAsked page;
 };
 
 int list(const PipelineAsked& asked) {
     Operator with(asked.target);
-    const std::string answer = with.ask("list_pipelines");
+    const std::string answer = with.ask("list_pipelines", asked.page.add_to(Json::object()));
     if (asked.json) {
         std::cout << answer << "\n";
         return done;
     }
-    const Json items = Json::parse(answer)["items"];
-    if (items.empty())
+    const Json page = Json::parse(answer);
+    if (page["items"].empty())
         std::cout << "the catalog has no pipelines; those of a relay's file are in the file\n";
     else
-        print_table(std::cout, Screen::of_stdout(), items, pipeline_columns);
+        print_page(page, pipeline_columns);
     return done;
 }
 
@@ -76,26 +78,22 @@ int change(const PipelineAsked& asked, const std::string& operation, const std::
 int lint(const PipelineAsked& asked) {
     DaemonOptions options;
     options.file = asked.file;
-    return check_relay({}, options, true);
+    return check_relay({}, options, {.settings_only = true, .json = asked.json});
 }
 
-// A file to begin with. What most people leave alone stands in remarks.
 int create(const PipelineAsked& asked) {
     const std::string name = asked.name.empty() ? asked.outbox + "-to-" + asked.sink : asked.name;
-    std::string text =
-        "# A pipeline for baton relay --config FILE. Check it with: baton pipelines lint FILE\n"
-        "# Everything that can be set: docs/relay.md\n"
-        "[[pipeline]]\nname = " +
-        Json(name).dump() +
-        "                # the consumer group has this name, too\n\n[pipeline.source]\noutbox = " +
-        Json(asked.outbox).dump() +
-        "\n# start = \"latest\"                   # a new group begins with what comes from now on\n\n"
-        "# [pipeline.filter]                   # patterns with * and ?, ! excludes\n"
-        "# event_types = [\"order.*\", \"!order.viewed\"]\n\n[pipeline.sink]\n" +
-        brokers::example_of_sink(asked.sink) +
-        "\n# [pipeline.failure]\n# attempts = 8                         # in a row, before an event is "
-        "parked\n# max_attempts = 10                    # before it is a dead letter\n";
+    const std::string text = assembly::example_file(asked.sink, asked.outbox, name);
+    const auto tell = [&] {
+        print_json(std::cout, {{"pipeline", name},
+                               {"file", asked.file.empty() ? Json(nullptr) : Json(asked.file.string())},
+                               {"text", text}});
+    };
     if (asked.file.empty()) {
+        if (asked.json) {
+            tell();
+            return done;
+        }
         std::cout << text;
         return done;
     }
@@ -103,16 +101,68 @@ int create(const PipelineAsked& asked) {
         throw UsageError("the file " + asked.file.string() + " exists already",
                          "name another one, or overwrite it with --force");
     write_text(asked.file, text);
+    if (asked.json) {
+        tell();
+        return done;
+    }
     std::cout << "wrote " << asked.file.string() << "; next: baton pipelines lint " << asked.file.string()
               << "\n";
+    return done;
+}
+
+// The pipeline as the catalog has it; null when it has none of that name.
+Json in_catalog(Operator& with, const std::string& name) {
+    try {
+        return with.look("show_pipeline", {{"pipeline", name}});
+    } catch (const operations::NotFound&) {
+        return nullptr;
+    }
+}
+
+// Make a pipeline of the catalog as a file has it, and say what was done.
+std::string apply_one(Operator& with, const relay::Settings& settings) {
+    const std::string name = settings.text("name"), wanted = assembly::as_json(settings);
+    const Json before = in_catalog(with, name);
+    const bool switched = !before.is_null() && settings.has("enabled") &&
+                          before["enabled"] != settings.boolean("enabled", true);
+    if (!before.is_null() && !switched &&
+        nlohmann::json::parse(wanted) == nlohmann::json::parse(before["settings"].dump()))
+        return "unchanged";
+    Json arguments{{"pipeline", name}, {"settings", wanted}};
+    if (settings.has("enabled")) arguments["enabled"] = settings.boolean("enabled", true);
+    with.ask("set_pipeline", arguments);
+    return before.is_null() ? "made" : "changed";
+}
+
+// Nothing is changed when something is wrong with one of them. The secrets are those of the relays.
+int apply(const PipelineAsked& asked) {
+    const auto pipelines = relay::read_config(asked.file).pipelines;
+    if (pipelines.empty())
+        throw UsageError("there is no pipeline in " + asked.file.string(), "write one below [[pipeline]]");
+    bool good = true;
+    for (const auto& settings : pipelines)
+        for (const auto& problem : assembly::problems_of(settings, {}, assembly::Secrets::unknown)) {
+            print_error(problem.what(), problem.hint());
+            good = false;
+        }
+    if (!good)
+        throw Error("nothing was changed", "mend the file: baton pipelines lint " + asked.file.string());
+    Operator with(asked.target);
+    Json items = Json::array();
+    for (const auto& settings : pipelines) {
+        items.push_back({{"pipeline", settings.text("name")}, {"done", apply_one(with, settings)}});
+        if (!asked.json)
+            std::cout << show(items.back()["pipeline"]) << ": " << show(items.back()["done"]) << std::endl;
+    }
+    if (asked.json) print_json(std::cout, {{"items", items}});
     return done;
 }
 
 }  // namespace
 
 void add_pipelines(Program& program) {
-    auto& family =
-        program.add_family("pipelines", "pipelines: list, show, enable, disable, delete, lint, create");
+    auto& family = program.add_family("pipelines",
+                                      "pipelines: list, show, enable, disable, delete, lint, apply, create");
     const auto add = [&](const char* name, const char* about, auto action) {
         auto asked = std::make_shared<PipelineAsked>();
         auto& command = program.add(family, name, about, [asked, action] { return action(*asked); });
@@ -121,6 +171,7 @@ void add_pipelines(Program& program) {
     {
         auto [command, asked] = add("list", "pipelines of the catalog", list);
         add_asked(command, *asked);
+        add_page(command, asked->page);
     }
     const auto add_named = [&](const char* name, const char* about, auto action) {
         auto [command, asked] = add(name, about, action);
@@ -137,6 +188,13 @@ void add_pipelines(Program& program) {
     {
         auto [command, asked] = add("lint", "check a file of pipelines; connects nowhere", lint);
         command.add_option("FILE", asked->file, "TOML file, or a folder of them")->required();
+        add_json(command, *asked);
+    }
+    {
+        auto [command, asked] =
+            add("apply", "make the catalog's pipelines as a file has them; others stay as they are", apply);
+        add_asked(command, *asked);
+        command.add_option("FILE", asked->file, "TOML file, or a folder of them")->required();
     }
     {
         auto [command, asked] = add("create", "write a file with a pipeline to begin with", create);
@@ -146,6 +204,7 @@ void add_pipelines(Program& program) {
         command.add_option("--name", asked->name, "name of the pipeline (default: OUTBOX-to-SINK)");
         command.add_option("FILE", asked->file, "where to write it (default: stdout)");
         command.add_flag("--force", asked->force, "overwrite the file");
+        add_json(command, *asked);
     }
 }
 

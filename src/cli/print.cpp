@@ -134,6 +134,10 @@ std::string toned(const Screen& screen, Tone tone, const std::string& text) {
     return std::string("\033[") + code + "m" + text + "\033[0m";
 }
 
+void print_json(std::ostream& out, const Json& value) {
+    out << value.dump(-1, ' ', false, Json::error_handler_t::replace) << std::endl;
+}
+
 std::string cut_to_screen(const Screen& screen, const std::string& line) {
     std::string cut;
     int used = 0;

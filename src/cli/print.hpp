@@ -30,6 +30,9 @@ struct Screen {
     static Screen of_stdout();
 };
 
+// One line for a program.
+void print_json(std::ostream& out, const Json& value);
+
 std::string toned(const Screen& screen, Tone tone, const std::string& text);
 // A value for people; what could control a terminal is escaped.
 std::string show(const Json& value, Form form = Form::plain);

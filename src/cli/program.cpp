@@ -47,7 +47,7 @@ look    status, top          everything on one screen, once or live
         event                one event's whole way
         tail                 follow an outbox, a group or an inbox
 mend    dead                 dead letters: list, show, edit, replay, discard
-        pipelines            list, show, enable, disable, delete, lint, create
+        pipelines            list, show, enable, disable, delete, lint, apply, create
         render               what a pipeline would send, sending nothing
         publish, seek, skip, set
 prove   audit                write events, break things, see that all arrived

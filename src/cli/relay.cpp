@@ -14,11 +14,12 @@ struct RelayOptions {
     Target target;
     DaemonOptions daemon;
     std::string check;  // all, settings, or empty
+    bool json = false;
 };
 
 int relay_command(RelayOptions& options) {
     if (!options.check.empty())
-        return check_relay(options.target, options.daemon, options.check == "settings");
+        return check_relay(options.target, options.daemon, {options.check == "settings", options.json});
     options.daemon.db = find_server(options.target);
     RelayDaemon daemon(options.daemon);
     const StopSignal stop(StopSignal::Second::ends);
@@ -37,11 +38,12 @@ void add_relay(Program& program) {
     command.add_option(
         "--config", options->daemon.file,
         "TOML file with pipelines, or a folder of them (default: only those in baton.pipelines)");
-    command
-        .add_flag("--check{all}", options->check,
-                  "say what is wrong with the settings, the database and the destinations, and exit; "
-                  "--check=settings connects nowhere")
-        ->check(CLI::IsMember({"all", "settings"}));
+    auto* check =
+        command.add_flag("--check{all}", options->check,
+                         "say what is wrong with the settings, the database and the destinations, and exit; "
+                         "--check=settings connects nowhere");
+    check->check(CLI::IsMember({"all", "settings"}));
+    command.add_flag("--json", options->json, "with --check: print JSON, for programs")->needs(check);
     command.add_option("--listen", options->daemon.listen,
                        "HOST:PORT for the dashboard, the API, /metrics, /livez, /readyz and /drained "
                        "(default: none)");

@@ -8,8 +8,9 @@
 #include <cstdlib>
 #include <thread>
 
+#include "assembly/example.hpp"
 #include "base/life_sign.hpp"
-#include "cli/render_pipeline.hpp"
+#include "cli/pipeline_answers.hpp"
 #include "event/time_text.hpp"
 
 namespace baton::cli {
@@ -328,7 +329,13 @@ void RelayDaemon::listen() {
                                 .connections = server_.connections,
                                 .relay = [this] { return now(); },
                                 .render = [this](auto& db, const auto& pipeline,
-                                                 int events) { return render(db, pipeline, events); }});
+                                                 int events) { return render(db, pipeline, events); },
+                                .lint = lint_pipeline,
+                                .on_wrong_token =
+                                    [this](const std::string& address) {
+                                        log_.warn("a request had a wrong token", {{"from", address}});
+                                    },
+                                .example = assembly::example_file});
     endpoints_ = std::make_unique<server::StatusServer>(
         server_.listen,
         server::StatusSources{[this] { return metrics(); }, [this] { return ready(); },

@@ -31,11 +31,7 @@ relay::Settings find_pipeline(Operator& with, const RenderAsked& asked) {
                          : "look at the names in the file");
 }
 
-void print_message(const RenderAsked& asked, const Screen& screen, const Json& message) {
-    if (asked.json) {
-        std::cout << message.dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";
-        return;
-    }
+void print_message(const Screen& screen, const Json& message) {
     const auto text = [&message](const char* name) { return harmless(message[name].get<std::string>()); };
     const std::string destination = text("destination");
     std::cout << toned(screen, Tone::strong, destination.empty() ? "(no destination)" : destination)
@@ -48,7 +44,11 @@ void print_message(const RenderAsked& asked, const Screen& screen, const Json& m
 
 int render(const RenderAsked& asked) {
     Operator with(asked.target);
-    const auto rendered = assembly::render(with.db(), find_pipeline(with, asked), asked.events);
+    auto rendered = assembly::render(with.db(), find_pipeline(with, asked), asked.events);
+    if (asked.json) {
+        print_json(std::cout, assembly::as_json(std::move(rendered)));
+        return done;
+    }
     if (rendered.items.empty() && rendered.left_out.empty())
         print_progress("the outbox has no events");
     else if (!rendered.waiting)
@@ -58,7 +58,7 @@ int render(const RenderAsked& asked) {
         filtered ? print_progress(words) : print_error(words);
     }
     const auto screen = Screen::of_stdout();
-    for (const auto& message : rendered.items) print_message(asked, screen, message);
+    for (const auto& message : rendered.items) print_message(screen, message);
     return done;
 }
 

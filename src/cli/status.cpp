@@ -1,5 +1,6 @@
 // The whole on one screen: what there is, what is red, and what to do about it.
 
+#include <algorithm>
 #include <iostream>
 #include <memory>
 
@@ -14,13 +15,17 @@ struct Section {
     const char* name;  // in the JSON
     const char* operation;
     const std::vector<Column>* columns;
+    const char* command;  // that lists them all
 };
 
-const Section sections[] = {{"outboxes", "list_outboxes", &outbox_columns},
-                            {"groups", "list_groups", &group_columns},
-                            {"pipelines", "list_pipelines", &pipeline_columns},
-                            {"inboxes", "list_inboxes", &inbox_columns},
-                            {"stream_tables", "list_stream_tables", &stream_columns}};
+// How much of each list, and of what is wrong, one screen shows.
+constexpr std::size_t most_shown = 20;
+
+const Section sections[] = {{"outboxes", "list_outboxes", &outbox_columns, "baton outboxes"},
+                            {"groups", "list_groups", &group_columns, "baton groups"},
+                            {"pipelines", "list_pipelines", &pipeline_columns, "baton pipelines list"},
+                            {"inboxes", "list_inboxes", &inbox_columns, "baton inboxes"},
+                            {"stream_tables", "list_stream_tables", &stream_columns, "baton streams"}};
 
 void print_server(const Screen& screen, const Json& server, const Target& target) {
     const std::string form = server["form"] == "sql"       ? "plain SQL"
@@ -54,10 +59,42 @@ void print_where(const Screen& screen, const Json& findings, const Target& targe
                                (target.db.empty() ? "--data-dir" : "--db, or it in BATON_DB") + "\n");
 }
 
+std::string counted(std::size_t count) {
+    return show(Json(count), Form::count);
+}
+
+// The list, or the worst of it and how much is left out.
+void print_section(const Screen& screen, const Section& section, const Json& items) {
+    const Json shown = worst_of(items, most_shown);
+    print_table(std::cout, screen, shown, *section.columns);
+    if (shown.size() == items.size()) return;
+    const auto red =
+        std::count_if(items.begin(), items.end(), is_red) - std::count_if(shown.begin(), shown.end(), is_red);
+    std::cout << toned(screen, red > 0 ? Tone::bad : Tone::faint,
+                       "and " + counted(items.size() - shown.size()) + " more" +
+                           (red > 0 ? ", " + counted(static_cast<std::size_t>(red)) + " of them red" : "") +
+                           ": " + section.command)
+              << "\n";
+}
+
+// The errors first, where there is too much.
+void print_worst_findings(const Screen& screen, const Json& findings) {
+    if (findings.size() <= most_shown) return print_findings(std::cout, screen, findings);
+    Json shown = Json::array();
+    for (const char* severity : {"error", "warning"})
+        for (const auto& finding : findings)
+            if (shown.size() < most_shown && finding["severity"] == severity) shown.push_back(finding);
+    print_findings(std::cout, screen, shown);
+    std::cout << toned(screen, Tone::bad,
+                       "and " + counted(findings.size() - shown.size()) +
+                           " more that need somebody: baton doctor")
+              << "\n";
+}
+
 int status(const Asked& asked) {
     Operator with(asked.target);
     Json all = with.look("overview");
-    for (const auto& section : sections) all[section.name] = with.look(section.operation)["items"];
+    for (const auto& section : sections) all[section.name] = with.look_at_all(section.operation);
     if (asked.json) {
         std::cout << all.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
         return done;
@@ -69,11 +106,11 @@ int status(const Asked& asked) {
         if (all[section.name].empty()) continue;
         something = true;
         std::cout << "\n";
-        print_table(std::cout, screen, all[section.name], *section.columns);
+        print_section(screen, section, all[section.name]);
     }
     std::cout << "\n";
     if (!all["findings"].empty()) {
-        print_findings(std::cout, screen, all["findings"]);
+        print_worst_findings(screen, all["findings"]);
         print_where(screen, all["findings"], asked.target);
     } else if (something) {
         std::cout << toned(screen, Tone::good, "all good") << "\n";

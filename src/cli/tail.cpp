@@ -9,6 +9,7 @@
 #include <iostream>
 #include <map>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "baton/error.hpp"
@@ -20,7 +21,7 @@ namespace baton::cli {
 namespace {
 
 struct TailAsked : Asked {
-    std::string name, of, type, key;
+    std::string name, of, type, key, since, tenant, state;
     int lines = 10;
     bool once = false;
 };
@@ -90,17 +91,100 @@ Json filter_of(const TailAsked& asked, const std::string& outbox) {
     return arguments;
 }
 
+bool is_wanted(const TailAsked& asked, const Json& event) {
+    return asked.tenant.empty() || event["tenant_id"] == asked.tenant;
+}
+
+// What to begin with, the oldest first, and where to go on.
+struct Beginning {
+    std::vector<Item> events;
+    std::set<long long> offsets;  // of the events; what comes behind the cursor may have some again
+    Json cursor;
+};
+
+// A time, and not how long ago it is.
+std::string moment_of(Operator& with, const std::string& since) {
+    const auto ago = operations::seconds_ago(since);
+    return ago ? with.db().value("select clock_timestamp() - make_interval(secs => $1::float8)",
+                                 {std::to_string(*ago)})
+               : since;
+}
+
+// The events since a time, or the last ones of a tenant: searched for backwards, a page at a time.
+Beginning begin_in_the_past(const TailAsked& asked, Operator& with, const std::string& outbox) {
+    constexpr std::size_t most = 10'000;
+    Beginning begin;
+    begin.cursor = with.look("tail_events", {{"outbox", outbox}, {"limit", 1}})["next"];
+    const auto given = [](const std::string& text) { return text.empty() ? postgres::Param(nullptr) : text; };
+    const auto since = given(asked.since.empty() ? "" : moment_of(with, asked.since));
+    const std::size_t wanted = asked.since.empty() ? static_cast<std::size_t>(asked.lines) : most;
+    postgres::Param before = nullptr;
+    for (std::size_t looked_at = 0; looked_at < 10 * most && begin.events.size() < wanted;) {
+        const auto rows = with.db().query(
+            "select row_to_json(e)::text, coalesce(e.payload, 'null')::text from "
+            "baton.search_events($1::text::regclass, $2, $3, $4::timestamptz, null, $5::bigint, 1000) e",
+            {outbox, given(asked.type), given(asked.key), since, before});
+        for (int row = 0; row < rows.rows() && begin.events.size() < wanted; ++row) {
+            const Json event = Json::parse(rows.text(row, 0));
+            before = event["offset"].dump();
+            if (!is_wanted(asked, event)) continue;
+            begin.events.push_back({rows.text(row, 0), rows.text(row, 1)});
+            begin.offsets.insert(event["offset"].get<long long>());
+        }
+        looked_at += static_cast<std::size_t>(rows.rows());
+        if (rows.rows() < 1000) break;
+    }
+    std::reverse(begin.events.begin(), begin.events.end());
+    return begin;
+}
+
+// What was committed since the last look; at first what to begin with.
+class Commits {
+  public:
+    Commits(const TailAsked& asked, Operator& with, std::string outbox)
+        : asked_(asked), with_(with), outbox_(std::move(outbox)), arguments_(filter_of(asked, outbox_)) {
+        arguments_["limit"] = asked.lines;
+    }
+
+    std::vector<Item> take() {
+        if (first_ && (!asked_.since.empty() || !asked_.tenant.empty())) {
+            auto begin = begin_in_the_past(asked_, with_, outbox_);
+            told_ = std::move(begin.offsets);
+            go_on(std::move(begin.cursor));
+            return std::move(begin.events);
+        }
+        const std::string answer = with_.ask("tail_events", arguments_);
+        go_on(Json::parse(answer)["next"]);
+        std::vector<Item> events = items_of(with_, answer);
+        std::erase_if(events, [this](const Item& item) {
+            const Json event = Json::parse(item.text);
+            return !is_wanted(asked_, event) || told_.erase(event["offset"].get<long long>()) > 0;
+        });
+        return events;
+    }
+
+  private:
+    void go_on(Json cursor) {
+        first_ = false;
+        arguments_["after"] = std::move(cursor);
+        arguments_["limit"] = 1000;
+    }
+
+    const TailAsked& asked_;
+    Operator& with_;
+    const std::string outbox_;
+    Json arguments_;
+    std::set<long long> told_;
+    bool first_ = true;
+};
+
 void follow_outbox(const TailAsked& asked, Operator& with, const StopSignal& stop) {
     const auto screen = Screen::of_stdout();
-    Json arguments = filter_of(asked, asked.name);
-    arguments["limit"] = asked.lines;
+    Commits commits(asked, with, asked.name);
     while (!stop.requested()) {
-        const std::string answer = with.ask("tail_events", arguments);
-        const auto events = items_of(with, answer);
+        const auto events = commits.take();
         for (const auto& event : events) tell_event(asked, screen, event);
         if (asked.once) return;
-        arguments["after"] = Json::parse(answer)["next"];
-        arguments["limit"] = 1000;
         if (events.empty()) stop.wait_a_moment();
     }
 }
@@ -109,8 +193,7 @@ void follow_outbox(const TailAsked& asked, Operator& with, const StopSignal& sto
 void follow_group(const TailAsked& asked, Operator& with, const std::string& outbox, const StopSignal& stop) {
     constexpr std::size_t most_waiting = 500;
     const auto screen = Screen::of_stdout();
-    Json arguments = filter_of(asked, outbox);
-    arguments["limit"] = asked.lines;
+    Commits commits(asked, with, outbox);
     struct Waiting {
         Item event;
         std::string state;
@@ -119,12 +202,10 @@ void follow_group(const TailAsked& asked, Operator& with, const std::string& out
     while (!stop.requested()) {
         bool news = false;
         if (waiting.size() < most_waiting) {
-            const std::string answer = with.ask("tail_events", arguments);
-            for (const auto& event : items_of(with, answer))
+            for (const auto& event : commits.take()) {
                 waiting[Json::parse(event.text)["offset"].get<long long>()] = {event, "waiting"};
-            arguments["after"] = Json::parse(answer)["next"];
-            arguments["limit"] = 1000;
-            news = !items_of(with, answer).empty();
+                news = true;
+            }
         }
         std::vector<long long> offsets;
         for (const auto& [offset, _] : waiting) offsets.push_back(offset);
@@ -135,7 +216,8 @@ void follow_group(const TailAsked& asked, Operator& with, const std::string& out
         for (int row = 0; row < states.rows(); ++row) {
             auto found = waiting.find(states.number(row, 0));
             const std::string state = states.text(row, 1);
-            if (state != found->second.state && state != "waiting" && state != "leased") {
+            const bool wanted = asked.state.empty() || asked.state == state;
+            if (state != found->second.state && state != "waiting" && state != "leased" && wanted) {
                 const std::string told = with.db().value(
                     "select $1::jsonb || jsonb_build_object('state', $2::text, 'error', nullif($3::text, "
                     "''))",
@@ -197,13 +279,31 @@ void follow_inbox(const TailAsked& asked, Operator& with, const StopSignal& stop
         const auto messages = items_of(with, answer);
         for (const auto& item : messages) {
             const Json message = Json::parse(item.text);
-            if (told.is_news(message)) tell_message(asked, screen, item, message);
+            const bool wanted = asked.state.empty() || message["state"] == asked.state;
+            if (told.is_news(message) && wanted) tell_message(asked, screen, item, message);
         }
         if (asked.once) return;
         const bool more = arguments.contains("after") && messages.size() == 1000;
         arguments["after"] = Json::parse(answer)["next"];
         arguments["limit"] = 1000;
         if (!more) stop.wait_a_moment();
+    }
+}
+
+// Refuse a filter that says nothing about what is followed.
+void check_filters(const TailAsked& asked, bool outbox, bool group) {
+    if (outbox && !asked.state.empty())
+        throw UsageError("--state says nothing about an outbox", "follow a group or an inbox");
+    if (!outbox && !group && (!asked.since.empty() || !asked.tenant.empty()))
+        throw UsageError(
+            std::string(asked.since.empty() ? "--tenant" : "--since") + " says nothing about an inbox",
+            "baton inboxes NAME --messages shows what came before");
+    const std::set<std::string> states = group ? std::set<std::string>{"settled", "retry", "blocked", "dead"}
+                                               : std::set<std::string>{"pending", "processed", "dead"};
+    if (!asked.state.empty() && !states.contains(asked.state)) {
+        std::string known;
+        for (const auto& state : states) known += (known.empty() ? "" : ", ") + state;
+        throw UsageError("--state is none of " + known);
     }
 }
 
@@ -232,6 +332,7 @@ int tail(const TailAsked& asked) {
     if (outbox + group + inbox > 1)
         throw UsageError("\"" + asked.name + "\" is the name of several things",
                          "say which with --of outbox, --of group or --of inbox");
+    if (outbox || group || inbox) check_filters(asked, outbox, group);
     if (outbox)
         follow_outbox(asked, with, stop);
     else if (group)
@@ -261,6 +362,13 @@ void add_tail(Program& program) {
         ->capture_default_str();
     command.add_option("--type", asked->type, "only this type of event");
     command.add_option("--key", asked->key, "only this key, or aggregate of an inbox");
+    command.add_option("--since", asked->since,
+                       "begin with the events since then; -2h is two hours ago; of an outbox or a group");
+    command.add_option("--tenant", asked->tenant, "only events of this tenant; of an outbox or a group");
+    command.add_option(
+        "--state", asked->state,
+        "only what comes into this state: settled, retry, blocked or dead of a group; pending, "
+        "processed or dead of an inbox");
     command.add_flag("--once", asked->once, "do not follow");
 }
 

@@ -1,4 +1,5 @@
-// baton top: everything, live. Arrow keys choose a line, Enter shows it, Tab goes to the next list, q ends.
+// baton top: everything, live. Arrow keys choose a line, Enter shows it with what belongs to it, Esc goes
+// back, Tab goes to the next list, q ends.
 
 #include <unistd.h>
 
@@ -9,11 +10,12 @@
 #include <sstream>
 
 #include "baton/error.hpp"
-#include "cli/listings.hpp"
 #include "cli/operate.hpp"
 #include "cli/question.hpp"
+#include "cli/rates_shown.hpp"
 #include "cli/stop_signal.hpp"
 #include "cli/terminal.hpp"
+#include "cli/top_lists.hpp"
 
 namespace baton::cli {
 
@@ -25,85 +27,16 @@ struct TopAsked : Asked {
     double seconds = 1;
 };
 
-constexpr std::size_t looks_shown = 16;
 constexpr auto longest_look = std::chrono::seconds(10);
 constexpr auto patience = longest_look;
-
-// As wide as it will ever be, so that nothing beside it moves.
-std::string sparkline(const std::deque<double>& values) {
-    static const char* const bars[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-    double highest = 0;
-    for (const double value : values) highest = std::max(highest, value);
-    std::string line(looks_shown - std::min(looks_shown, values.size()), ' ');
-    for (const double value : values)
-        line += highest <= 0
-                    ? bars[0]
-                    : bars[std::min<std::size_t>(7, static_cast<std::size_t>(value / highest * 7.999))];
-    return line;
-}
-
-// A number that grows, as events per second over the last looks.
-class Rates {
-  public:
-    void note(const std::string& name, double total, Clock::time_point now) {
-        auto& [last, at, history] = series_[name];
-        if (at != Clock::time_point{}) {
-            const double seconds = std::chrono::duration<double>(now - at).count();
-            history.push_back(std::max(0.0, (total - last) / std::max(seconds, 0.001)));
-            if (history.size() > looks_shown) history.pop_front();
-        }
-        last = total;
-        at = now;
-    }
-    const std::deque<double>& of(const std::string& name) { return std::get<2>(series_[name]); }
-
-  private:
-    std::map<std::string, std::tuple<double, Clock::time_point, std::deque<double>>> series_;
-};
-
-struct List {
-    const char* title;
-    const char* list;
-    const char* show;
-    const char* key;  // what names an item
-    std::vector<Column> columns;
-};
-
-const std::vector<List>& lists() {
-    static const std::vector<List> all{
-        {"groups",
-         "list_groups",
-         "show_group",
-         "group",
-         {{"group", "GROUP"},
-          {"lag_events", "BEHIND", Form::count},
-          {"lag_seconds", "FOR", Form::seconds},
-          {"rate", "SETTLED/s", Form::count},
-          {"trend", "TREND"},
-          {"dead_letters", "DEAD", Form::count, true},
-          {"outbox", "OUTBOX"}}},
-        {"outboxes",
-         "list_outboxes",
-         "show_outbox",
-         "outbox",
-         {{"outbox", "OUTBOX"},
-          {"published", "PUBLISHED", Form::count},
-          {"rate", "PER SECOND", Form::count},
-          {"trend", "TREND"},
-          {"bytes", "SIZE", Form::bytes},
-          {"dead_letters", "DEAD", Form::count, true}}},
-        {"pipelines", "list_pipelines", "show_pipeline", "pipeline", pipeline_columns},
-        {"inboxes", "list_inboxes", "show_inbox", "inbox", inbox_columns},
-        {"streams", "list_stream_tables", "show_stream_table", "stream_table", stream_columns},
-    };
-    return all;
-}
+constexpr int most_of_part = 100;
 
 // What somebody looks at: a place in a list, or one item of it.
 struct Place {
     std::size_t list = 0;
     std::size_t line = 0;
-    Json item;  // its key; null: the list
+    Json item;               // its key; null: the list
+    std::size_t scroll = 0;  // lines of the item that are above the screen
 
     const List& at() const { return lists()[list]; }
 };
@@ -114,6 +47,7 @@ struct Seen {
     std::map<std::string, Json> items;  // by the title of their list
     Place place;                        // what was looked at
     Json shown;                         // the item there; null when there is none
+    std::vector<Json> parts;            // what belongs to the item; null: it has no such part
 };
 
 class Top {
@@ -147,15 +81,36 @@ class Top {
             const std::lock_guard lock(mutex_);
             return place_;
         }();
-        Seen seen{ask("overview"), {}, place, nullptr};
-        for (const auto& list : lists()) seen.items[list.title] = ask(list.list)["items"];
-        if (place.item.is_null()) return seen;
-        try {
-            seen.shown = ask(place.at().show, {{place.at().key, place.item}});
-        } catch (const operations::NotFound&) {  // gone since
-        } catch (const SqlError&) {
+        Seen seen{ask("overview"), {}, place, nullptr, {}};
+        for (const auto& list : lists()) {
+            const Json all = all_items([&](const Json& page) { return ask(list.list, page); });
+            Json& sorted = seen.items[list.title] = Json::array();
+            for (const bool red : {true, false})
+                for (const auto& item : all)
+                    if (is_red(item) == red) sorted.push_back(item);
         }
+        if (place.item.is_null()) return seen;
+        const auto ask_if_there = [&ask](const char* operation, const Json& arguments) {
+            try {
+                return ask(operation, arguments);
+            } catch (const operations::NotFound&) {  // gone since
+            } catch (const SqlError&) {              // or it has no such part
+            }
+            return Json(nullptr);
+        };
+        seen.shown = ask_if_there(place.at().show, {{place.at().key, place.item}});
+        for (const auto& part : place.at().parts)
+            seen.parts.push_back(seen.shown.is_null()
+                                     ? Json(nullptr)
+                                     : ask_if_there(part.operation, arguments_of(part, seen.shown)));
         return seen;
+    }
+
+    static Json arguments_of(const PartOfItem& part, const Json& item) {
+        Json arguments{{part.argument, item[part.from]}};
+        if (operations::find(part.operation).answer == operations::Answer::page)
+            arguments["limit"] = most_of_part;
+        return arguments;
     }
 
     std::chrono::milliseconds pause() const {
@@ -168,10 +123,19 @@ class Top {
         const bool recent = outcome.answer && outcome.age < pause() + patience;
         trouble_ = outcome.failed || !recent ? outcome.error : "";  // a busy server is no trouble yet
         if (!outcome.answer || outcome.answer == seen_) return;
+        const Json chosen =
+            place_.line < items().size() ? items()[place_.line][place_.at().key] : Json(nullptr);
         seen_ = outcome.answer;
         items_ = seen_->items;
         add_rates(Clock::now() - outcome.age);
-        place_.line = std::min(place_.line, std::max<std::size_t>(items().size(), 1) - 1);
+        go({place_.list, line_of(chosen), place_.item, place_.scroll});
+    }
+
+    // Where this item is now; when it has gone, the line that was chosen.
+    std::size_t line_of(const Json& chosen) const {
+        for (std::size_t line = 0; line < items().size(); ++line)
+            if (items()[line][place_.at().key] == chosen) return line;
+        return std::min(place_.line, std::max<std::size_t>(items().size(), 1) - 1);
     }
 
     void add_rates(Clock::time_point now) {
@@ -217,7 +181,7 @@ class Top {
         }
         const int room = Terminal::height() - static_cast<int>(head.size() + tail.size());
         std::vector<std::string> middle;
-        if (seen_) middle = place_.item.is_null() ? list_lines(screen, room) : record_lines(screen);
+        if (seen_) middle = place_.item.is_null() ? list_lines(screen, room) : item_lines(screen, room);
         std::ostringstream page;
         for (const auto* part : {&head, &middle, &tail})
             for (const auto& line : *part) page << cut_to_screen(screen, line) << "\n";
@@ -273,7 +237,40 @@ class Top {
                                : field.kind == operations::Kind::time ? Form::time
                                                                       : Form::count,
                                field.name == "dead_letters"});
-        return lines_of([&](std::ostream& out) { print_record(out, screen, seen_->shown, columns); });
+        return lines_of([&](std::ostream& out) {
+            print_record(out, screen, seen_->shown, columns);
+            for (std::size_t i = 0; i < seen_->parts.size(); ++i)
+                print_part(out, screen, place_.at().parts[i], seen_->parts[i]);
+        });
+    }
+
+    static void print_part(std::ostream& out, const Screen& screen, const PartOfItem& part,
+                           const Json& answer) {
+        if (answer.is_null()) return;
+        const Json& items = answer["items"];
+        const bool more = answer.contains("next") && !answer["next"].is_null();
+        out << "\n"
+            << toned(screen, Tone::strong,
+                     std::string(part.title) + ": " +
+                         (items.empty() ? "none" : (more ? "the first " : "") + std::to_string(items.size())))
+            << "\n";
+        if (!items.empty()) print_table(out, screen, items, *part.columns);
+    }
+
+    // The item from where it was scrolled to.
+    std::vector<std::string> item_lines(const Screen& screen, int room) const {
+        const auto lines = record_lines(screen);
+        const std::size_t visible = static_cast<std::size_t>(std::max(room - 1, 3));
+        longest_scroll_ = lines.size() > visible ? lines.size() - visible : 0;
+        const std::size_t first = std::min(place_.scroll, longest_scroll_);
+        const std::size_t end = std::min(lines.size(), first + visible);
+        std::vector<std::string> part(lines.begin() + static_cast<std::ptrdiff_t>(first),
+                                      lines.begin() + static_cast<std::ptrdiff_t>(end));
+        if (longest_scroll_ > 0)
+            part.push_back(toned(screen, Tone::faint,
+                                 "lines " + std::to_string(first + 1) + "-" + std::to_string(end) + " of " +
+                                     std::to_string(lines.size()) + ", ↑↓ scrolls"));
+        return part;
     }
 
     template <class Print>
@@ -298,14 +295,20 @@ class Top {
                 go({(place_.list + lists().size() - 1) % lists().size(), 0, nullptr});
                 break;
             case Key::down:
-                if (place_.item.is_null() && place_.line + 1 < items().size())
+                if (!place_.item.is_null())
+                    go({place_.list, place_.line, place_.item, std::min(place_.scroll + 1, longest_scroll_)});
+                else if (place_.line + 1 < items().size())
                     go({place_.list, place_.line + 1, nullptr});
                 break;
             case Key::up:
-                if (place_.item.is_null() && place_.line > 0) go({place_.list, place_.line - 1, nullptr});
+                if (!place_.item.is_null())
+                    go({place_.list, place_.line, place_.item,
+                        place_.scroll - std::min<std::size_t>(place_.scroll, 1)});
+                else if (place_.line > 0)
+                    go({place_.list, place_.line - 1, nullptr});
                 break;
             case Key::enter:
-                if (place_.line < items().size()) {
+                if (place_.item.is_null() && place_.line < items().size()) {
                     go({place_.list, place_.line, items()[place_.line][place_.at().key]});
                     see();
                 }
@@ -333,6 +336,7 @@ class Top {
     std::shared_ptr<const Seen> seen_;
     std::map<std::string, Json> items_;  // with their rates
     std::string trouble_;                // why nothing newer is known
+    mutable std::size_t longest_scroll_ = 0;
     std::mutex mutex_;                   // place_ is read by the question
     Place place_;
     Question<Seen> question_;  // the last: its thread ends before what it looks at

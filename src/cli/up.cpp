@@ -4,6 +4,7 @@
 #include "baton/error.hpp"
 #include "cli/commands.hpp"
 #include "cli/embedded.hpp"
+#include "cli/print.hpp"
 
 namespace baton::cli {
 
@@ -12,6 +13,7 @@ namespace {
 struct UpOptions {
     EmbeddedOptions embedded;
     bool detach = false;
+    bool json = false;
 };
 
 // Stay until a stop is asked for, or until somebody else stops the server.
@@ -37,7 +39,13 @@ int up(const UpOptions& options) {
     auto [server, was_running] = bring_up(options.embedded, stop);
     if (was_running && options.embedded.port != 0 && options.embedded.port != server.port())
         print_progress("the server is running already, at port " + std::to_string(server.port()));
-    std::cout << app_url(server) << std::endl;
+    if (options.json)
+        print_json(std::cout, {{"url", app_url(server)},
+                               {"port", server.port()},
+                               {"data_dir", server.folder().string()},
+                               {"was_running", was_running}});
+    else
+        std::cout << app_url(server) << std::endl;
     return was_running || options.detach ? done : stay(server, stop);
 }
 
@@ -53,6 +61,7 @@ void add_up(Program& program) {
     command.add_option("--port", options->embedded.port, "port on loopback (default: a free one)")
         ->check(CLI::Range(1, 65535));
     command.add_flag("--detach", options->detach, "return when it runs, instead of staying until Ctrl-C");
+    command.add_flag("--json", options->json, "print the URL and where the server is as JSON, for programs");
     add_mode(command, options->embedded.mode);
 }
 

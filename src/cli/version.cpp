@@ -1,16 +1,23 @@
 #include "baton/version.hpp"
 
 #include <iostream>
+#include <memory>
 
 #include "cli/commands.hpp"
+#include "cli/print.hpp"
 
 namespace baton::cli {
 
 void add_version(Program& program) {
-    program.add("version", "print the version of this program", [] {
-        std::cout << "baton " << baton::version() << "\n";
+    auto json = std::make_shared<bool>(false);
+    auto& command = program.add("version", "print the version of this program", [json] {
+        if (*json)
+            print_json(std::cout, {{"version", baton::version()}});
+        else
+            std::cout << "baton " << baton::version() << "\n";
         return done;
     });
+    command.add_flag("--json", *json, "print JSON, for programs");
 }
 
 }  // namespace baton::cli

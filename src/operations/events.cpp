@@ -104,7 +104,7 @@ std::vector<Operation> event_operations() {
          .parameters = {outbox,
                         event_type,
                         key,
-                        {"since", Kind::time, "not older than this"},
+                        {"since", Kind::time, "not older than this; -2h is two hours ago"},
                         {"until", Kind::time, "not newer than this"}},
          .answer = Answer::page,
          .shape = event_shape,

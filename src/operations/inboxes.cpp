@@ -59,13 +59,13 @@ Shape listed_message_shape() {
 
 std::vector<Operation> inbox_operations() {
     return {
-        {.name = "list_inboxes",
-         .method = "GET",
-         .path = "/inboxes",
-         .about = "inboxes, with what waits in them",
-         .answer = Answer::list,
-         .shape = inbox_shape,
-         .sql = inbox_rows + ") s order by 1"},
+        by_name({.name = "list_inboxes",
+                 .method = "GET",
+                 .path = "/inboxes",
+                 .about = "inboxes, with what waits in them",
+                 .shape = inbox_shape,
+                 .sql = inbox_rows + ") s"},
+                "inbox"),
         {.name = "show_inbox",
          .method = "GET",
          .path = "/inboxes/{inbox}",

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 
 #include "baton/error.hpp"
 
@@ -117,10 +118,23 @@ std::string page_of(const Operation& operation, postgres::Connection& db, const 
             "), '[]'), 'next', case when not bool_and(" + fits +
             ") then (array_agg(r.cursor order by r.n desc) filter (where " + fits +
             "))[1] end) from (select i.item, i.cursor, i.n, sum(octet_length(i.item::text)) over (order "
-            "by i.n) as bytes from (select row_to_json(q) as item, q.cursor, row_number() over () as n "
+            "by i.n) as bytes from (select row_to_json(q) as item, q.\"" +
+            operation.cursor +
+            "\"::text as cursor, row_number() over () as n "
             "from (" +
             operation.sql + ") q) i) r",
         params);
+}
+
+// Make times that are told by how long ago they are into times, by the server's clock.
+void resolve_times(const Operation& operation, postgres::Connection& db, Arguments& arguments) {
+    for (const auto& parameter : operation.parameters) {
+        if (parameter.kind != Kind::time || !arguments.has(parameter.name)) continue;
+        if (const auto ago = seconds_ago(arguments.text(parameter.name)))
+            arguments.replace(parameter.name,
+                              db.value("select clock_timestamp() - make_interval(secs => $1::float8)",
+                                       {std::to_string(*ago)}));
+    }
 }
 
 std::string answer_of(const Operation& operation, postgres::Connection& db, const Arguments& arguments) {
@@ -191,14 +205,37 @@ std::vector<Parameter> parameters_of(const Operation& operation) {
     auto all = operation.parameters;
     if (operation.answer == Answer::page && !operation.work) {
         all.push_back({"after", Kind::text, "`next` of the page before"});
-        all.push_back({"limit", Kind::integer, "items on a page, at most 1000", false, 100});
+        all.push_back({"limit", Kind::integer, "items on a page, at most 1000", false, operation.page});
     }
     return all;
 }
 
+std::optional<double> seconds_ago(const std::string& time) {
+    if (time.size() < 3 || time.front() != '-') return std::nullopt;
+    const std::map<char, double> units{{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}};
+    const auto unit = units.find(time.back());
+    double amount = 0;
+    const char* const end = time.data() + time.size() - 1;
+    const auto read = std::from_chars(time.data() + 1, end, amount);
+    if (unit == units.end() || read.ec != std::errc{} || read.ptr != end || !(amount >= 0))
+        return std::nullopt;
+    return amount * unit->second;
+}
+
+Operation by_name(Operation operation, const std::string& column) {
+    const std::string after = "$" + std::to_string(operation.parameters.size() + 1);
+    operation.answer = Answer::page;
+    operation.cursor = column;
+    operation.page = longest_page;
+    operation.sql = "select * from (" + operation.sql + ") r where " + after + "::text is null or r.\"" +
+                    column + "\" > " + after + "::text order by r.\"" + column + "\" limit $" +
+                    std::to_string(operation.parameters.size() + 2) + "::int";
+    return operation;
+}
+
 std::string run(const Operation& operation, postgres::Connection& db, const Json& arguments,
                 const std::string& who) {
-    const Arguments checked(parameters_of(operation), arguments);
+    Arguments checked(parameters_of(operation), arguments);
     if (operation.answer == Answer::page) limit_of(checked);
     const bool reads = operation.right == Right::view;
     postgres::Transaction transaction(db, reads ? "begin read only" : "begin");
@@ -209,6 +246,7 @@ std::string run(const Operation& operation, postgres::Connection& db, const Json
         "select set_config('statement_timeout', $1, true), set_config('baton.acting_for', $2, true), "
         "set_config('jit', 'off', true)",
         {std::to_string(operation.limit.count()), who});
+    resolve_times(operation, db, checked);
     std::string answer = answer_of(operation, db, checked);
     transaction.commit();
     return answer;

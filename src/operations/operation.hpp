@@ -8,6 +8,7 @@
 #include <chrono>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ namespace baton::operations {
 using Json = nlohmann::ordered_json;
 
 enum class Right { view, operate };
+// A time is written as PostgreSQL reads it, or as how long ago it is: -30s, -15m, -2h, -7d.
 enum class Kind { text, integer, number, boolean, time, json, texts };
 enum class Answer { one, list, page };
 
@@ -52,6 +54,7 @@ class Arguments {
     std::string text(const std::string& name) const { return values_.at(name).get<std::string>(); }
     bool has(const std::string& name) const { return values_.contains(name) && !values_[name].is_null(); }
     const Json& operator[](const std::string& name) const { return values_.at(name); }
+    void replace(const std::string& name, Json value) { values_[name] = std::move(value); }
 
   private:
     Json values_ = Json::object();
@@ -66,9 +69,11 @@ struct Operation {
     std::vector<Parameter> parameters = {};
     Answer answer = Answer::one;
     Shape shape = {};
-    // The statement; $1 is the first parameter. A page's rows have a column `cursor`, and the statement has
-    // two parameters more: `after`, the last cursor seen, and `limit`.
+    // The statement; $1 is the first parameter. A page's rows have a column that tells where to go on, and
+    // the statement has two parameters more: `after`, the last cursor seen, and `limit`.
     std::string sql = {};
+    std::string cursor = "cursor";  // the name of that column
+    long long page = 100;           // items on a page, when nobody says
     // For an operation that is more than a statement.
     std::function<std::string(postgres::Connection&, const Arguments&)> work = {};
     std::chrono::milliseconds limit{10'000};
@@ -76,6 +81,12 @@ struct Operation {
 
 // All parameters: those of a page have `after` and `limit` too.
 std::vector<Parameter> parameters_of(const Operation& operation);
+
+// Rows of a page in the order of a name that each has once, and that is the cursor.
+Operation by_name(Operation operation, const std::string& column);
+
+// How many seconds ago "-2h" is; nothing for a time of another form.
+std::optional<double> seconds_ago(const std::string& time);
 
 // What was asked for is not there.
 class NotFound : public Error {

@@ -75,13 +75,13 @@ std::string publish(postgres::Connection& db, const Arguments& given) {
 
 std::vector<Operation> outbox_operations() {
     return {
-        {.name = "list_outboxes",
-         .method = "GET",
-         .path = "/outboxes",
-         .about = "outboxes and adopted tables, with what they hold",
-         .answer = Answer::list,
-         .shape = outbox_shape,
-         .sql = rows("null::text") + " order by 1"},
+        by_name({.name = "list_outboxes",
+                 .method = "GET",
+                 .path = "/outboxes",
+                 .about = "outboxes and adopted tables, with what they hold",
+                 .shape = outbox_shape,
+                 .sql = rows("null::text")},
+                "outbox"),
         {.name = "show_outbox",
          .method = "GET",
          .path = "/outboxes/{outbox}",

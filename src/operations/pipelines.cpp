@@ -51,13 +51,13 @@ Operation change(const std::string& name, const std::string& method, const std::
 
 std::vector<Operation> pipeline_operations() {
     return {
-        {.name = "list_pipelines",
-         .method = "GET",
-         .path = "/pipelines",
-         .about = "pipelines of the catalog",
-         .answer = Answer::list,
-         .shape = pipeline_shape,
-         .sql = pipeline_rows + " order by 1"},
+        by_name({.name = "list_pipelines",
+                 .method = "GET",
+                 .path = "/pipelines",
+                 .about = "pipelines of the catalog",
+                 .shape = pipeline_shape,
+                 .sql = pipeline_rows},
+                "pipeline"),
         {.name = "show_pipeline",
          .method = "GET",
          .path = "/pipelines/{pipeline}",

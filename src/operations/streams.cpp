@@ -57,13 +57,13 @@ Operation act(const std::string& name, const std::string& verb, const std::strin
 std::vector<Operation> stream_operations() {
     const Shape paused{{"stream_table", Kind::text, "name"}, {"state", Kind::text, "what it does now"}};
     return {
-        {.name = "list_stream_tables",
-         .method = "GET",
-         .path = "/stream-tables",
-         .about = "stream tables, and how fresh they are",
-         .answer = Answer::list,
-         .shape = stream_shape,
-         .sql = stream_rows + ") s order by 1"},
+        by_name({.name = "list_stream_tables",
+                 .method = "GET",
+                 .path = "/stream-tables",
+                 .about = "stream tables, and how fresh they are",
+                 .shape = stream_shape,
+                 .sql = stream_rows + ") s"},
+                "stream_table"),
         {.name = "show_stream_table",
          .method = "GET",
          .path = "/stream-tables/{stream_table}",

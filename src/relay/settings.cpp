@@ -124,7 +124,7 @@ void Settings::refuse(const std::string& key, const std::string& why, const std:
     std::string place = entry == values_.end() ? std::string() : entry->second.place;
     if (place.empty()) place = this->place();
     if (!place.empty()) place += ": ";
-    throw SettingsError(place + name_ + ": " + key + " " + why, hint);
+    throw SettingsError(place + name_ + ": " + key + " " + why, hint, tables_ + key);
 }
 
 std::string Settings::text(const std::string& key) const {
@@ -231,6 +231,7 @@ std::map<std::string, std::string> Settings::table(const std::string& prefix) co
 
 Settings Settings::below(const std::string& prefix) const {
     Settings group(name_.empty() ? prefix : name_ + ", " + prefix);
+    group.tables_ = tables_ + prefix + ".";
     for (const auto& [key, entry] : values_) {
         if (!key.starts_with(prefix + ".")) continue;
         read_.insert(key);

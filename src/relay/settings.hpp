@@ -21,7 +21,14 @@ namespace baton::relay {
 // A setting that is missing, of the wrong kind, or unknown; what() names place and key.
 class SettingsError : public UsageError {
   public:
-    using UsageError::UsageError;
+    explicit SettingsError(const std::string& what, const std::string& hint = {}, std::string key = {})
+        : UsageError(what, hint), key_(std::move(key)) {}
+
+    // The setting with its tables, like sink.url; empty when it is about none, or about several.
+    const std::string& key() const { return key_; }
+
+  private:
+    std::string key_;
 };
 
 class Settings {
@@ -36,6 +43,8 @@ class Settings {
     void set(const std::string& key, Value value, const std::string& place = {});
     // Note where the group begins, or the table `key` below it: for messages about missing settings.
     void stand_at(const std::string& place, const std::string& key = {});
+    // Take a setting out.
+    void erase(const std::string& key) { values_.erase(key); }
 
     bool has(const std::string& key) const { return values_.contains(key); }
     // These throw SettingsError when the value is of another kind. The forms without a default also throw
@@ -81,6 +90,7 @@ class Settings {
     std::string place_of(const std::string& table) const;
 
     std::string name_;
+    std::string tables_;                         // in which the group stands: "sink.tls."
     std::map<std::string, std::string> places_;  // of tables; "" is the group itself
     std::map<std::string, Entry> values_;
     mutable std::set<std::string> read_;

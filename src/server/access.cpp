@@ -198,8 +198,12 @@ void Attempts::note_failure(const std::string& address, Clock::time_point now) {
     failures = {count_now(failures, now) + 1, now};
 }
 
-Access::Access(std::vector<TokenSource> sources, std::string list_file, bool loopback)
-    : loopback_(loopback), sources_(std::move(sources)), list_file_(std::move(list_file)) {
+Access::Access(std::vector<TokenSource> sources, std::string list_file, bool loopback,
+               OnWrongToken on_wrong_token)
+    : loopback_(loopback),
+      on_wrong_token_(std::move(on_wrong_token)),
+      sources_(std::move(sources)),
+      list_file_(std::move(list_file)) {
     file_marks_ = marks_of(sources_, list_file_);
     take(read_tokens(sources_, list_file_));
 }
@@ -257,6 +261,7 @@ const TokenHolder& Access::demand(const httplib::Request& request, const std::st
     const auto* holder = find(token);
     if (holder != nullptr) return *holder;
     attempts_.note_failure(request.remote_addr);
+    if (on_wrong_token_) on_wrong_token_(request.remote_addr);
     throw Problem(401, "the token is not known", holders_.empty() ? how_to_set : "check the token");
 }
 

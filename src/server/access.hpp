@@ -14,6 +14,7 @@
 #include <chrono>
 #include <deque>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -89,8 +90,12 @@ class Access {
     static constexpr std::size_t most_sessions = 256;
     static constexpr std::chrono::hours session_time{12};
 
+    // Told of every wrong token: the address that it came from. It must not take long.
+    using OnWrongToken = std::function<void(const std::string& address)>;
+
     // `loopback`: the server listens on loopback only. Throws UsageError like read_tokens().
-    Access(std::vector<TokenSource> sources, std::string list_file, bool loopback);
+    Access(std::vector<TokenSource> sources, std::string list_file, bool loopback,
+           OnWrongToken on_wrong_token = {});
 
     // Take other tokens; sessions of tokens that are gone end. Throws UsageError and leaves everything as it
     // was.
@@ -129,6 +134,7 @@ class Access {
     void take(std::vector<TokenHolder> holders);
 
     const bool loopback_;
+    const OnWrongToken on_wrong_token_;
     std::mutex mutex_;  // guards what follows
     std::vector<TokenSource> sources_;
     std::string list_file_;

@@ -1,6 +1,9 @@
 #include "server/api.hpp"
 
+#include <prometheus/text_serializer.h>
+
 #include <ctime>
+#include <sstream>
 
 #include "server/open_api.hpp"
 #include "server/pages.hpp"
@@ -39,6 +42,17 @@ std::string cookie(const httplib::Request& request, const std::string& value, lo
     const bool tls = request.get_header_value("X-Forwarded-Proto") == "https";
     return "baton_session=" + value + "; Path=/; HttpOnly; SameSite=Strict; Max-Age=" + std::to_string(age) +
            (tls ? "; Secure" : "");
+}
+
+// Everything that is wrong with settings, in one answer.
+Problem problem_of_settings(const Json& problems) {
+    std::string hint = problems[0]["hint"].get<std::string>();
+    for (std::size_t i = 1; i < problems.size(); ++i)
+        hint += (hint.empty() ? "also: "
+                 : i == 1     ? "; also: "
+                              : "; ") +
+                problems[i]["what"].get<std::string>();
+    return {400, problems[0]["what"].get<std::string>(), hint, "", problems};
 }
 
 // A place among the streams, until a stream takes it.
@@ -83,7 +97,11 @@ class Api::Slot {
 
 Api::Api(ApiSettings settings)
     : settings_(std::move(settings)),
-      access_(settings_.tokens, settings_.token_file, settings_.loopback),
+      access_(settings_.tokens, settings_.token_file, settings_.loopback,
+              [this](const std::string& address) {
+                  counts_.add_wrong_token();
+                  if (settings_.on_wrong_token) settings_.on_wrong_token(address);
+              }),
       pool_(settings_.db, std::max<std::size_t>(settings_.connections, 2) - 1),
       live_([this] { return watch_.tick(); }),
       watch_(settings_.db, {settings_.relay, [this](const std::string& why) { pool_.set_trouble(why); },
@@ -148,6 +166,13 @@ void Api::answer(const httplib::Request& request, httplib::Response& response,
     } catch (const std::exception& error) {
         give(response, Problem(500, error.what()));
     }
+    counts_.add_answer(response.status);
+}
+
+std::string Api::metrics() {
+    std::ostringstream text;
+    prometheus::TextSerializer().Serialize(text, counts_.families(live_.count()));
+    return std::move(text).str();
 }
 
 void Api::answer_or_throw(const httplib::Request& request, httplib::Response& response,
@@ -184,7 +209,10 @@ std::string Api::run(const Asked& asked) {
     const auto ask = [&](Connection& db) {
         return operations::run(operation, db, asked.arguments, asked.visitor.in_words());
     };
-    operations::Arguments(operations::parameters_of(operation), asked.arguments);  // before anybody waits
+    const operations::Arguments checked(operations::parameters_of(operation), asked.arguments);
+    if (operation.name == "set_pipeline")
+        if (const Json problems = lint(checked); !problems.empty()) throw problem_of_settings(problems);
+    // ... before anybody waits
     const auto began = std::chrono::steady_clock::now();
     try {
         return pool_.with(operation.limit + reserve, ask);
@@ -219,6 +247,11 @@ std::string Api::own_answer(const Asked& asked) {
     if (name == "show_relay") return dumped(watch_.relay());
     if (name == "list_alerts") return dumped(watch_.alerts());
     if (name == "render_pipeline") return render(arguments);
+    if (name == "lint_pipeline") {
+        const Json problems = lint(arguments);
+        return dumped({{"ok", problems.empty()}, {"problems", problems}});
+    }
+    if (name == "show_example") return example(arguments);
     if (name == "follow") follow(asked);
     return {};
 }
@@ -248,6 +281,23 @@ std::string Api::render(const operations::Arguments& arguments) {
     return pool_.with(10s + reserve, [&](Connection& db) {
         return settings_.render(db, arguments.text("pipeline"), static_cast<int>(events));
     });
+}
+
+Json Api::lint(const operations::Arguments& arguments) const {
+    if (!settings_.lint) return Json::array();
+    return settings_.lint(arguments.text("pipeline"), arguments.text("settings"));
+}
+
+std::string Api::example(const operations::Arguments& arguments) const {
+    const std::string sink = arguments.text("sink"), outbox = arguments.text("outbox");
+    const std::string pipeline =
+        arguments.has("pipeline") ? arguments.text("pipeline") : outbox + "-to-" + sink;
+    if (!settings_.example) throw Problem(404, "there are no examples here");
+    try {
+        return dumped({{"pipeline", pipeline}, {"text", settings_.example(sink, outbox, pipeline)}});
+    } catch (const UsageError& error) {
+        throw Problem(404, error.what(), error.hint());
+    }
 }
 
 // Answer with the head of a stream; then the connection belongs to the streams, and the thread is free.

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "server/access.hpp"
+#include "server/api_metrics.hpp"
 #include "server/asked.hpp"
 #include "server/database_pool.hpp"
 #include "server/live.hpp"
@@ -28,6 +29,14 @@ struct ApiSettings {
     std::function<std::optional<RelayNow>()> relay = [] { return std::nullopt; };
     // What a pipeline would send, as JSON.
     std::function<std::string(postgres::Connection& db, const std::string& pipeline, int events)> render = {};
+    // What is wrong with a pipeline's settings: [{"setting", "what", "hint"}].
+    std::function<operations::Json(const std::string& pipeline, const std::string& settings)> lint = {};
+    // Told of every wrong token that is compared; who is made to wait is not told again.
+    Access::OnWrongToken on_wrong_token = {};
+    // A file with a pipeline to begin with. Throws UsageError for a sink that nobody knows.
+    std::function<std::string(const std::string& sink, const std::string& outbox,
+                              const std::string& pipeline)>
+        example = {};
 };
 
 class Api {
@@ -46,6 +55,8 @@ class Api {
     void replace_tokens(std::vector<TokenSource> tokens) {
         access_.replace(std::move(tokens), settings_.token_file);
     }
+    // How the API fares, in Prometheus' text form.
+    std::string metrics();
     // End what is under way.
     void close() { pool_.close(); }
 
@@ -68,10 +79,13 @@ class Api {
     std::string session_of(const Visitor& visitor);
     std::string history(const operations::Arguments& arguments) const;
     std::string render(const operations::Arguments& arguments);
+    operations::Json lint(const operations::Arguments& arguments) const;
+    std::string example(const operations::Arguments& arguments) const;
     void follow(const Asked& asked);
 
     const ApiSettings settings_;
     const Routes routes_;
+    ApiCounts counts_;
     Access access_;
     DatabasePool pool_;
     LiveStreams live_;

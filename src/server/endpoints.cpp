@@ -7,6 +7,7 @@ namespace baton::server {
 using operations::Answer;
 using operations::Json;
 using operations::Kind;
+using operations::Parameter;
 using operations::Right;
 
 namespace {
@@ -122,7 +123,43 @@ std::vector<Endpoint> session_endpoints() {
     };
 }
 
+std::vector<Endpoint> pipeline_endpoints() {
+    const Parameter name{"pipeline", Kind::text, "name of a pipeline", true};
+    return {
+        {{.name = "render_pipeline",
+          .method = "GET",
+          .path = "/pipelines/{pipeline}/render",
+          .about = "what a pipeline would send for the next events; sends nothing",
+          .parameters = {name, {"limit", Kind::integer, "events, at most 100", false, 10}}},
+         render_schema()},
+        {{.name = "lint_pipeline",
+          .method = "POST",
+          .path = "/lint",
+          .right = Right::operate,
+          .about =
+              "everything that is wrong with a pipeline's settings; changes nothing and connects nowhere",
+          .parameters = {{"settings", Kind::json, "its settings, as in a relay's file", true},
+                         {"pipeline", Kind::text, "its name", false, "pipeline"}}},
+         object(
+             {{"ok", typed("boolean", "nothing is wrong")}, {"problems", list_of(wrong_setting_schema())}})},
+        {{.name = "show_example",
+          .method = "GET",
+          .path = "/sinks/{sink}/example",
+          .about = "a relay's file with a pipeline to begin with, with remarks",
+          .parameters = {{"sink", Kind::text, "type of the sink: kafka, nats, http and so on", true},
+                         {"outbox", Kind::text, "what to read", false, "orders"},
+                         {"pipeline", Kind::text, "its name; without it: OUTBOX-to-SINK"}}},
+         object({{"pipeline", typed("string", "its name")}, {"text", typed("string", "the file, TOML")}})},
+    };
+}
+
 }  // namespace
+
+Json wrong_setting_schema() {
+    return object({{"setting", maybe("string", "which, with its tables: sink.url; null: several")},
+                   {"what", typed("string", "what is wrong with it")},
+                   {"hint", typed("string", "what to do; may be empty")}});
+}
 
 const std::vector<Endpoint>& own_endpoints() {
     static const std::vector<Endpoint> all = [] {
@@ -147,13 +184,7 @@ const std::vector<Endpoint>& own_endpoints() {
                         .path = "/alerts",
                         .about = "the newest 200 alerts that this program has heard, the latest first"},
                        alerts_schema()});
-        own.push_back({{.name = "render_pipeline",
-                        .method = "GET",
-                        .path = "/pipelines/{pipeline}/render",
-                        .about = "what a pipeline would send for the next events; sends nothing",
-                        .parameters = {{"pipeline", Kind::text, "name of a pipeline", true},
-                                       {"limit", Kind::integer, "events, at most 100", false, 10}}},
-                       render_schema()});
+        for (auto& endpoint : pipeline_endpoints()) own.push_back(std::move(endpoint));
         own.push_back(
             {{.name = "follow",
               .method = "GET",

@@ -16,6 +16,8 @@ struct Endpoint {
 
 // The server's own.
 const std::vector<Endpoint>& own_endpoints();
+// What is wrong with one setting of a pipeline.
+operations::Json wrong_setting_schema();
 // All of them; first those of the catalog.
 const std::vector<Endpoint>& endpoints();
 

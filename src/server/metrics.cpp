@@ -7,6 +7,7 @@
 
 #include "baton/version.hpp"
 #include "server/process_metrics.hpp"
+#include "server/samples.hpp"
 
 namespace baton::server {
 
@@ -57,15 +58,8 @@ constexpr PipelineMetric pipeline_metrics[] = {
      [](const PipelineStatus& pipeline) { return pipeline.circuit_open ? 1.0 : 0.0; }},
 };
 
-ClientMetric sample(MetricType type, double value, std::vector<ClientMetric::Label> labels = {}) {
-    ClientMetric made;
-    made.label = std::move(labels);
-    (type == MetricType::Counter ? made.counter.value : made.gauge.value) = value;
-    return made;
-}
-
 template <class Histogram>
-ClientMetric sample(const Histogram& histogram, std::vector<ClientMetric::Label> labels = {}) {
+ClientMetric histogram_sample(const Histogram& histogram, std::vector<ClientMetric::Label> labels = {}) {
     ClientMetric made;
     made.label = std::move(labels);
     auto& filled = made.histogram;
@@ -148,7 +142,7 @@ MetricFamily histogram(const char* name, const char* help, const MetricsInput& i
                        const Histogram& (*of)(const PipelineStatus&)) {
     MetricFamily family{name, help, MetricType::Histogram, {}};
     for (const auto& pipeline : input.pipelines)
-        family.metric.push_back(sample(of(pipeline), {{"pipeline", pipeline.name}}));
+        family.metric.push_back(histogram_sample(of(pipeline), {{"pipeline", pipeline.name}}));
     return family;
 }
 
@@ -199,7 +193,7 @@ std::vector<MetricFamily> metric_families(const MetricsInput& input) {
     all.push_back({"baton_database_round_trip_seconds",
                    "time that the database took for a small question, asked every second",
                    MetricType::Histogram,
-                   {sample(input.database.round_trips)}});
+                   {histogram_sample(input.database.round_trips)}});
     add_database_metrics(all, input.database.answers);
     all.push_back(alerts(input));
     all.push_back(gauge("baton_relay_leader", "1 for the relay that tells of what belongs to no relay",

@@ -154,7 +154,7 @@ Json responses_of(const Endpoint& endpoint) {
     add("400", "Arguments");
     if (!endpoint.for_everybody || operation.name == "open_session") add("401", "NoToken");
     add("403", "NotAllowed");
-    if (asks_database) add("404", "NotThere");
+    if (asks_database || operation.name == "show_example") add("404", "NotThere");
     if (asks_database) add("409", "Refused");
     if (with_body) add("413", "TooLarge");
     if (with_body) add("415", "NoJson");
@@ -189,10 +189,14 @@ Json components() {
                         {{"title", {{"type", "string"}, {"description", "what is wrong"}}},
                          {"status", {{"type", "integer"}}},
                          {"hint", {{"type", "string"}, {"description", "what to do; may be empty"}}},
-                         {"sqlstate", {{"type", "string"}, {"description", "the database's code"}}}}},
+                         {"sqlstate", {{"type", "string"}, {"description", "the database's code"}}},
+                         {"problems",
+                          {{"type", "array"},
+                           {"items", {{"$ref", "#/components/schemas/WrongSetting"}}},
+                           {"description", "of a pipeline's settings: everything that is wrong"}}}}},
                        {"required", {"title", "status", "hint"}}};
     return {
-        {"schemas", {{"Problem", problem}}},
+        {"schemas", {{"Problem", problem}, {"WrongSetting", wrong_setting_schema()}}},
         {"responses",
          {{"Arguments", refusal("an argument is missing, unknown or cannot be")},
           {"NoToken", refusal("there is no token, or it is not known")},

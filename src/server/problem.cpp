@@ -66,6 +66,7 @@ std::string words_of(const Problem& problem) {
     nlohmann::ordered_json words{
         {"title", problem.what()}, {"status", problem.status()}, {"hint", problem.hint()}};
     if (!problem.sqlstate().empty()) words["sqlstate"] = problem.sqlstate();
+    if (!problem.problems().is_null()) words["problems"] = problem.problems();
     return words.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "base/file.hpp"
+#include "support/cluster.hpp"
 #include "support/program.hpp"
 
 using namespace baton;
@@ -37,6 +38,7 @@ const std::vector<Line> lines{
 
 struct Completion : ::testing::TestWithParam<const char*> {
     TemporaryFolder folder;
+    std::string database = "host=127.0.0.1 port=1";  // nobody is there
 
     std::vector<std::string> answer(const std::vector<std::string>& words) const {
         std::string line = "baton", quoted;
@@ -54,8 +56,11 @@ struct Completion : ::testing::TestWithParam<const char*> {
                                    script + "; words=(baton" + quoted +
                                    "); CURRENT=" + std::to_string(words.size() + 1) + "; _baton"
                              : ". " + script + "; complete -C '" + line + "' | string replace -r '\\t.*' ''";
-        const auto ran =
-            run_separately({.argv = {shell, "-c", program}, .environment = {{"HOME", folder.path()}}});
+        const auto ran = run_separately(
+            {.argv = {shell, "-c", program},
+             .environment = {{"HOME", folder.path()},
+                             {"BATON_DB", database},
+                             {"PATH", program_file().parent_path().string() + ":" + std::getenv("PATH")}}});
         EXPECT_EQ(ran.errors, "") << program;
         std::vector<std::string> offered;
         std::istringstream all(ran.output);
@@ -85,6 +90,43 @@ TEST_P(Completion, offers_what_may_follow) {
         for (const auto& word : line.offered) EXPECT_TRUE(has(word)) << word << " after " << shown;
         for (const auto& word : line.not_offered) EXPECT_FALSE(has(word)) << word << " after " << shown;
     }
+}
+
+TEST_P(Completion, offers_names_of_the_database) {
+    database = shared_cluster(Form::plain).quiet_database();
+    postgres::Connection(database).exec(R"sql(
+        select baton.create_outbox('orders'), baton.create_inbox('payments');
+        select baton.create_consumer_group('billing', 'orders'), baton.create_consumer_group('two words; $HOME', 'orders');
+        select baton.set_pipeline('to-null', '{"source": {"outbox": "orders"}, "sink": {"type": "null"}}'))sql");
+    write_text(folder / GetParam(), run_baton({"completion", GetParam()}).output);
+    const auto offers = [&](const std::vector<std::string>& words, const std::string& name) {
+        const auto offered = answer(words);
+        return std::find(offered.begin(), offered.end(), name) != offered.end();
+    };
+    EXPECT_TRUE(offers({"groups", ""}, "billing"));
+    EXPECT_FALSE(offers({"groups", ""}, "two"));
+    EXPECT_FALSE(offers({"groups", ""}, "orders"));
+    EXPECT_TRUE(offers({"outboxes", "or"}, "orders"));
+    EXPECT_TRUE(offers({"pipelines", "show", ""}, "to-null"));
+    EXPECT_TRUE(offers({"set", "outbox_en"}, "outbox_enabled"));
+    for (const char* name : {"billing", "payments", "orders"}) {
+        EXPECT_TRUE(offers({"tail", ""}, name)) << name;
+        EXPECT_TRUE(offers({"dead", "list", "--in", ""}, name)) << name;
+    }
+    EXPECT_FALSE(offers({"dead", "list", ""}, "billing"));
+    database = "host=127.0.0.1 port=1";
+    EXPECT_FALSE(offers({"groups", ""}, "billing")) << "and nothing is said, see answer()";
+}
+
+TEST(Names, are_silent_without_a_database) {
+    for (const char* database : {"host=127.0.0.1 port=1", "postgresql://[x"}) {
+        const auto ran = run_baton({"names", "group"}, {{"BATON_DB", database}});
+        EXPECT_EQ(ran.exit_code, 0);
+        EXPECT_EQ(ran.output + ran.errors, "");
+    }
+    const auto empty = shared_cluster(Form::plain).empty_database();
+    EXPECT_EQ(run_baton({"names", "group", "inbox"}, {{"BATON_DB", empty}}).errors, "");
+    EXPECT_FALSE(run_baton({"man"}).output.find("baton names") != std::string::npos) << "it is for shells";
 }
 
 TEST(Manual, is_set_without_warnings) {

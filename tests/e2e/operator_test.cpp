@@ -1,47 +1,15 @@
 // What an operator does with commands, against a server with a bit of everything: every answer has the shape
 // that is declared, in both forms of installation, and every change does what it says.
 
-#include <gtest/gtest.h>
-
 #include <fstream>
-#include <nlohmann/json.hpp>
-#include <set>
-#include <sstream>
 
 #include "base/file.hpp"
-#include "operations/catalog.hpp"
-#include "support/cluster.hpp"
-#include "support/program.hpp"
+#include "operating.hpp"
 
 using namespace baton;
 using namespace baton::test;
-using operations::Json;
 
 namespace {
-
-bool contains(const std::string& text, const std::string& words) {
-    return text.find(words) != std::string::npos;
-}
-
-// Two groups, one with dead letters; an ordered inbox with a gap; a stream table; a pipeline.
-void furnish(const std::string& url) {
-    postgres::Connection db(url);
-    db.exec(R"sql(
-        select baton.create_outbox('orders'), baton.create_outbox('raw', payload_type => 'bytea');
-        select baton.create_inbox('payments');
-        select baton.enable_inbox_ordering('payments', sequence_num_col => 'sequence_num');
-        select baton.create_consumer_group('billing', 'orders', 'earliest', max_attempts => 1), baton.create_consumer_group('search', 'orders', 'earliest');
-        select baton.publish('orders', 'order.created', jsonb_build_object('n', n, 'exact', 12345678901234567890123), aggregate_type => 'order', aggregate_id => n % 3) from generate_series(1, 9) n;
-        select baton.publish('raw', 'bytes', '\x00ff'::bytea))sql");
-    db.exec(R"sql(
-        select baton.fail_events('billing', 'c1', array_agg(id), E'card \x1b[31mdeclined', lease_token => (array_agg(lease_token))[1]) from baton.poll_outbox('billing', 'c1', 3);
-        select baton.receive('payments', 'p' || n, 'paid', '{"n": 1}', aggregate_id => 'a', sequence_num => n) from unnest('{1,2,4}'::int[]) n;
-        select baton.fail_inbox('payments', '{p1}'::text[], 'no account', permanent => true);
-        create table sales (product int, amount int);
-        select baton.create_stream_table('totals', 'select product, sum(amount) as amount from sales group by product', refresh_mode => 'FULL');
-        select baton.set_pipeline('to-file', '{"source": {"outbox": "orders"}, "sink": {"type": "file", "path": "/nowhere/x.jsonl"}}');
-    )sql");
-}
 
 // Arguments that name what furnish() made.
 Json arguments_for(const operations::Operation& operation) {
@@ -54,27 +22,6 @@ Json arguments_for(const operations::Operation& operation) {
             arguments[parameter.name] = known.at(parameter.name);
     return arguments;
 }
-
-std::vector<std::string> keys_of(const Json& object) {
-    std::vector<std::string> keys;
-    for (const auto& [key, _] : object.items()) keys.push_back(key);
-    return keys;
-}
-
-struct Operating : ::testing::TestWithParam<Form> {
-    Operating() : url(shared_cluster(GetParam()).quiet_database()) { furnish(url); }
-
-    Ran run(std::vector<std::string> words) const { return run_baton(words, {{"BATON_DB", url}}); }
-    Json json(std::vector<std::string> words) const {
-        words.push_back("--json");
-        const auto ran = run(words);
-        EXPECT_EQ(ran.exit_code, 0) << ran.errors;
-        return Json::parse(ran.output);
-    }
-    std::string value(const std::string& sql) const { return postgres::Connection(url).value(sql); }
-
-    std::string url;
-};
 
 INSTANTIATE_TEST_SUITE_P(Forms, Operating, ::testing::Values(Form::extension, Form::plain),
                          [](const auto& chosen) {
@@ -371,140 +318,51 @@ TEST_P(Operating, an_event_of_an_adopted_outbox_tells_its_way) {
     EXPECT_EQ(run({"event", "8", "--outbox", "mails"}).exit_code, 1);
 }
 
-TEST_P(Operating, tail_shows_the_last_and_follows) {
-    const auto last = run({"tail", "orders", "--once", "-n", "2", "--json"});
-    EXPECT_TRUE(contains(last.output, "\"exact\": 12345678901234567890123")) << last.output;
-    EXPECT_EQ(std::count(last.output.begin(), last.output.end(), '\n'), 2);
-    const auto for_people = run({"tail", "orders", "--once"});
-    EXPECT_TRUE(contains(for_people.output, "\"exact\": 12345678901234567890123")) << for_people.output;
-    EXPECT_EQ(run({"tail", "nothing", "--once"}).exit_code, 1);
-    EXPECT_EQ(run({"tail", "payments", "--once"}).exit_code, 0);
-    const auto rare = run({"tail", "orders", "--once", "--type", "no.such", "--json"});
-    EXPECT_EQ(rare.output, "");
-    const auto of_key = run({"tail", "orders", "--once", "--key", "1", "--json"});
-    EXPECT_EQ(std::count(of_key.output.begin(), of_key.output.end(), '\n'), 3) << of_key.output;
-}
-
-// `baton tail` until it is stopped, and what it has said so far.
-class Tail {
-  public:
-    Tail(const std::string& url, std::vector<std::string> words)
-        : process_(start_baton(with(url, std::move(words)), folder_ / "out", folder_ / "errors")) {}
-    ~Tail() { process_.stop(); }
-
-    std::vector<Json> lines() const {
-        std::istringstream text(read_text(folder_ / "out"));
-        std::vector<Json> all;
-        for (std::string line; std::getline(text, line);)
-            if (Json::accept(line)) all.push_back(Json::parse(line));
-        return all;
-    }
-    void wait_for(std::size_t count) const {
-        wait_until("tail has told of " + std::to_string(count), [&] { return lines().size() >= count; });
-    }
-
-  private:
-    static std::vector<std::string> with(const std::string& url, std::vector<std::string> words) {
-        words.insert(words.begin(), "tail");
-        words.insert(words.end(), {"--json", "--db", url});
-        return words;
-    }
-    TemporaryFolder folder_;
-    Process process_;
-};
-
-TEST_P(Operating, tail_of_a_group_tells_what_it_settled_and_what_failed) {
-    postgres::Connection db(url);
-    run({"seek", "search", "--to", "end", "--yes"});
-    const Tail tail(url, {"search", "-n", "1"});
-    tail.wait_for(1);
-    db.query("select baton.publish('orders', 'late', jsonb_build_object('n', n), aggregate_id => 'k' || n) "
-             "from generate_series(1, 3) n");
-    const auto poll = "baton.poll_outbox('search', 'c', 10)";
-    db.query(std::string("select baton.commit_events('search', 'c', array_agg(id), (array_agg(lease_token))[1]) from ") +
-             poll);
-    wait_until("the three have settled", [&] {
-        int settled = 0;
-        for (const auto& line : tail.lines())
-            if (line["event_type"] == "late" && line["state"] == "settled") ++settled;
-        return settled == 3;
-    });
-}
-
-TEST_P(Operating, tail_of_an_inbox_leaves_nothing_out) {
-    postgres::Connection db(url), slow(url);
-    db.query("select baton.create_inbox('crowd')");
-    db.query("select baton.receive('crowd', 'first', 'rare', '{}', aggregate_id => 'k1')");
-    const Tail all(url, {"crowd"}), some(url, {"crowd", "--type", "rare", "--key", "k1"});
-    all.wait_for(1);
-    some.wait_for(1);
-    slow.exec("begin; select baton.receive('crowd', 'slow', 'often', '{}')");
-    db.query("select baton.receive('crowd', 'm' || n, case when n % 500 = 1 then 'rare' else 'often' end, '{}', "
-             "aggregate_id => 'k' || n % 1000) from generate_series(1, 2600) n");
-    all.wait_for(2601);
-    slow.exec("commit");
-    all.wait_for(2602);
-    db.query("select baton.fail_inbox('crowd', '{m7}'::text[], 'no', permanent => true)");
-    all.wait_for(2603);
-    std::set<std::string> ids;
-    for (const auto& line : all.lines()) ids.insert(line["event_id"]);
-    EXPECT_EQ(ids.size(), 2602);
-    EXPECT_EQ(all.lines().back()["state"], "dead");
-    EXPECT_EQ(all.lines().size(), 2603) << "and none twice";
-    some.wait_for(4);
-    EXPECT_EQ(some.lines().size(), 4) << "the first, m1, m1001 and m2001";
-}
-
-TEST_P(Operating, tail_asks_which_is_meant_and_refuses_what_cannot_be_followed) {
-    postgres::Connection(url).exec(R"sql(
-        select baton.create_consumer_group('payments', 'orders', 'earliest');
-        create table mails (id int primary key, payload jsonb, done_at timestamptz, tries int not null default 0);
-        select baton.adopt_outbox('mails', mapping => '{"columns": {"id": "id", "payload": "payload", "processed_at": "done_at", "attempts": "tries"},
-            "attempts": {"limit": 2}, "backoff": {"kind": "none"}}'))sql");
-    EXPECT_TRUE(contains(run({"tail", "payments", "--once"}).errors, "several things"));
-    EXPECT_EQ(run({"tail", "payments", "--once", "--of", "group"}).exit_code, 0);
-    const auto inbox = run({"tail", "payments", "--once", "--of", "inbox", "--json"});
-    EXPECT_TRUE(contains(inbox.output, "\"p1\"")) << inbox.output;
-    const auto adopted = run({"tail", "mails", "--once"});
-    EXPECT_EQ(adopted.exit_code, 1);
-    EXPECT_TRUE(contains(adopted.errors, "adopted outbox, which cannot be followed")) << adopted.errors;
-}
-
-// A transaction that began before others and commits after them must come, too: an offset would pass it by.
-TEST_P(Operating, tail_misses_no_late_commit) {
-    postgres::Connection early(url), late(url), eye(url);
-    const auto tail = [&](const Json& after) {
-        return Json::parse(operations::run(operations::find("tail_events"), eye,
-                                           {{"outbox", "orders"}, {"after", after}, {"limit", 2}}, ""));
-    };
-    Json page = tail(nullptr);
-    std::vector<std::string> seen;
-    const auto follow = [&] {
-        do {
-            page = tail(page["next"]);
-            for (const auto& event : page["items"]) seen.push_back(event["event_type"]);
-        } while (!page["items"].empty());
-    };
-    early.exec("begin; select baton.publish('orders', 'early', '{}')");
-    late.exec("select baton.publish('orders', 'late' || n, '{}') from generate_series(1, 5) n");
-    follow();
-    EXPECT_EQ(seen, (std::vector<std::string>{"late1", "late2", "late3", "late4", "late5"}));
-    early.exec("commit");
-    follow();
-    EXPECT_EQ(seen.back(), "early");
-    EXPECT_EQ(seen.size(), 6) << "and nothing comes twice";
-}
-
 TEST_P(Operating, pipelines_are_switched_and_rendered) {
     EXPECT_EQ(run({"pipelines", "disable", "to-file"}).exit_code, 0);
     EXPECT_EQ(json({"pipelines", "show", "to-file"})["enabled"], false);
     EXPECT_EQ(run({"pipelines", "enable", "to-file"}).exit_code, 0);
     const auto rendered = run({"render", "to-file", "-n", "1", "--json"});
     EXPECT_EQ(rendered.exit_code, 0) << rendered.errors;
-    const Json message = Json::parse(rendered.output);
+    const Json message = Json::parse(rendered.output)["items"][0];
     EXPECT_TRUE(contains(message["body"], "12345678901234567890123")) << rendered.output;
     EXPECT_EQ(run({"pipelines", "delete", "to-file"}).exit_code, 0);
     EXPECT_EQ(run({"pipelines", "show", "to-file"}).exit_code, 1);
+}
+
+TEST_P(Operating, pipelines_of_a_file_are_applied_to_the_catalog) {
+    const TemporaryFolder folder;
+    const std::string file = folder / "relay.toml";
+    const auto pipeline = [](const std::string& name, const std::string& more) {
+        return "[[pipeline]]\nname = \"" + name + "\"\n" + more +
+               "[pipeline.source]\noutbox = \"orders\"\n[pipeline.filter]\nevent_types = [\"a\", "
+               "\"b\"]\n[pipeline.sink]\ntype = \"http\"\nurl = \"${env:URL}\"\n";
+    };
+    write_text(file, pipeline("one", "") + pipeline("two", "enabled = false\n"));
+    EXPECT_EQ(run({"pipelines", "apply", file}).output, "one: made\ntwo: made\n");
+    EXPECT_EQ(nlohmann::json::parse(json({"pipelines", "show", "one"})["settings"].dump()),
+              nlohmann::json::parse(R"({"source": {"outbox": "orders"}, "filter": {"event_types": ["a", "b"]},
+                              "sink": {"type": "http", "url": "${env:URL}"}})"));
+    EXPECT_EQ(json({"pipelines", "show", "two"})["enabled"], false);
+    EXPECT_EQ(run({"pipelines", "disable", "one"}).exit_code, 0);
+    write_text(file, pipeline("one", "") + pipeline("two", "enabled = true\n[pipeline.limits]\nrate = 5\n"));
+    EXPECT_EQ(
+        json({"pipelines", "apply", file}),
+        Json::parse(
+            R"({"items": [{"pipeline": "one", "done": "unchanged"}, {"pipeline": "two", "done": "changed"}]})"));
+    EXPECT_EQ(json({"pipelines", "show", "one"})["enabled"], false) << "the file does not say";
+    EXPECT_EQ(json({"pipelines", "show", "one"})["revision"], 2) << "made and disabled, not applied again";
+    EXPECT_EQ(json({"pipelines", "show", "two"})["enabled"], true);
+
+    write_text(file, pipeline("one", "[pipeline.limits]\nrate = 7\n") +
+                         pipeline("three", "[pipeline.failure]\nattempts = 0\nbackoff = \"later\"\n"));
+    const auto refused = run({"pipelines", "apply", file});
+    EXPECT_EQ(refused.exit_code, 1);
+    for (const char* words :
+         {"relay.toml:", "attempts must be", "backoff is no duration", "nothing was changed"})
+        EXPECT_TRUE(contains(refused.errors, words)) << words << "\n" << refused.errors;
+    EXPECT_EQ(json({"pipelines", "show", "one"})["revision"], 2);
+    EXPECT_EQ(json({"pipelines", "list"})["items"].size(), 3) << "and to-file is as it was";
 }
 
 TEST_P(Operating, publishing_skipping_and_setting) {
@@ -530,51 +388,6 @@ TEST_P(Operating, names_that_a_shell_would_take_apart_are_quoted_in_a_fix) {
         R"sql(select baton.fail_events('it''s; rm -rf $HOME', 'c', array_agg(id), 'no', true, (array_agg(lease_token))[1]) from baton.poll_outbox('it''s; rm -rf $HOME', 'c', 1))sql");
     EXPECT_TRUE(contains(run({"status"}).output, "--in 'it'\\''s; rm -rf $HOME'")) << run({"status"}).output;
     EXPECT_EQ(json({"dead", "list", "--in", "it's; rm -rf $HOME"})["items"].size(), 1);
-}
-
-TEST(Commands, every_one_stands_in_the_help_and_explains_itself) {
-    const auto help = run_baton({"--help"});
-    EXPECT_LE(std::count(help.output.begin(), help.output.end(), '\n'), 26) << "it fits a screen\n"
-                                                                            << help.output;
-    const auto words = run_baton({"completion", "bash"}).output;
-    const auto from = words.find("'') offered='") + 13;
-    std::istringstream all(words.substr(from, words.find('\'', from) - from));
-    int commands = 0;
-    for (std::string word; all >> word;) {
-        if (word.starts_with("--")) continue;
-        ++commands;
-        EXPECT_TRUE(contains(help.output, word)) << word;
-        EXPECT_EQ(run_baton({word, "--help"}).exit_code, 0) << word;
-    }
-    EXPECT_GT(commands, 20);
-    for (const char* shell : {"zsh", "fish"})
-        EXPECT_TRUE(contains(run_baton({"completion", shell}).output, "dead")) << shell;
-    EXPECT_TRUE(contains(run_baton({"man"}).output, ".SS \"baton dead replay"));
-}
-
-TEST(Commands, what_create_writes_passes_lint) {
-    const TemporaryFolder folder;
-    for (const char* sink : {"amqp1", "file", "http", "kafka", "mqtt", "nats", "neo4j", "null", "postgres",
-                             "rabbitmq", "redis", "sqs", "stdout"}) {
-        const std::string file = folder / (std::string(sink) + ".toml");
-        EXPECT_EQ(run_baton({"pipelines", "create", "--sink", sink, file}).exit_code, 0) << sink;
-        const auto lint = run_baton({"pipelines", "lint", file});
-        EXPECT_EQ(lint.exit_code, 0) << sink << lint.errors;
-    }
-    const auto again = run_baton({"pipelines", "create", "--sink", "null", folder / "null.toml"});
-    EXPECT_EQ(again.exit_code, 1) << "a file is not overwritten";
-    EXPECT_TRUE(contains(run_baton({"pipelines", "create", "--sink", "pigeon"}).errors, "there are amqp1"))
-        << "what there is";
-}
-
-TEST(Commands, lint_names_file_and_line) {
-    const TemporaryFolder folder;
-    const std::string file = folder / "wrong.toml";
-    std::ofstream(file) << "[[pipeline]]\nname = \"x\"\n[pipeline.source]\noutbox = "
-                           "\"orders\"\n[pipeline.sink]\ntype = \"file\"\npaht = \"x\"\n";
-    const auto ran = run_baton({"pipelines", "lint", file});
-    EXPECT_EQ(ran.exit_code, 1);
-    EXPECT_TRUE(contains(ran.errors, "wrong.toml:")) << ran.errors;
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <sstream>
 
+#include "base/file.hpp"
 #include "support/cluster.hpp"
 #include "support/picture.hpp"
 #include "support/terminal.hpp"
@@ -119,6 +120,63 @@ TEST_F(InATerminal, top_scrolls_so_that_the_chosen_line_is_seen) {
     wait_until_chosen(terminal, "group10");
 }
 
+TEST_F(InATerminal, top_goes_into_an_item_and_shows_what_belongs_to_it) {
+    bury_one();
+    db.query("select baton.poll_outbox('billing', 'worker7', 1)");
+    db.exec(
+        "select baton.create_inbox('payments'); select baton.receive('payments', 'p1', 'paid', '{}'); "
+        "select baton.set_pipeline('out', '{\"source\": {\"outbox\": \"orders\", \"group\": \"billing\"}, "
+        "\"sink\": {\"type\": \"null\"}}', false)");
+    const Terminal terminal({{"BATON_DB", url}}, 120, 45);
+    terminal.enter("baton top --every 0.2");
+    wait_until_chosen(terminal, "billing");
+    terminal.press({"Enter"});
+    terminal.wait_for("consumers: ");
+    for (const char* words :
+         {"on_poison", "worker7", "leases: 1", "blocked keys: none", "dead letters: 1", "declined"})
+        terminal.wait_for(words);
+    EXPECT_FALSE(contains(terminal.screen(), "SETTLED/s")) << "the list is away";
+    bury_one();  // the page lives
+    terminal.wait_for("dead letters: 2");
+    terminal.press({"Escape"});
+    terminal.wait_for("SETTLED/s");
+    wait_until_chosen(terminal, "billing");
+    terminal.press({"Tab"});
+    wait_until_chosen(terminal, "public.orders");
+    terminal.press({"Enter"});
+    terminal.wait_for("partitions: ");
+    terminal.wait_for("open");
+    terminal.press({"Tab"});
+    wait_until_chosen(terminal, "out");
+    terminal.press({"Enter"});
+    terminal.wait_for("dead letters: 2");
+    terminal.press({"Tab"});
+    wait_until_chosen(terminal, "public.payments");
+    terminal.press({"Enter"});
+    terminal.wait_for("messages that wait: 1");
+    terminal.wait_for("blocked aggregates: none");
+    terminal.press({"q"});
+    terminal.wait_for("$ baton top --every 0.2\n$");
+}
+
+TEST_F(InATerminal, top_scrolls_through_an_item_that_is_longer_than_the_screen) {
+    bury_one();
+    const Terminal terminal({{"BATON_DB", url}}, 80, 14);
+    terminal.enter("baton top --every 0.2");
+    wait_until_chosen(terminal, "billing");
+    terminal.press({"Enter"});
+    terminal.wait_for("lines 1-");
+    EXPECT_FALSE(contains(terminal.screen(), "declined")) << terminal.screen();
+    for (int i = 0; i < 3; ++i) terminal.press(std::vector<std::string>(10, "Down"));
+    terminal.wait_for("declined");
+    EXPECT_FALSE(contains(terminal.screen(), "lines 1-"));
+    EXPECT_TRUE(contains(terminal.screen(), "baton top")) << "the head stays\n" << terminal.screen();
+    for (int i = 0; i < 3; ++i) terminal.press(std::vector<std::string>(10, "Up"));
+    terminal.wait_for("lines 1-");
+    terminal.press({"Escape"});
+    wait_until_chosen(terminal, "billing");
+}
+
 TEST_F(InATerminal, top_outlives_its_database) {
     Cluster own;
     const auto there = own.quiet_database();
@@ -159,6 +217,31 @@ TEST_F(InATerminal, many_are_discarded_after_a_yes_that_is_typed) {
     terminal.enter("y");
     terminal.wait_for("2 dead letters were discarded");
     EXPECT_EQ(db.value("select count(*) from baton.dead_letters"), "0");
+}
+
+TEST_F(InATerminal, a_dead_letter_is_corrected_in_the_editor_and_no_work_is_lost) {
+    bury_one();
+    const TemporaryFolder folder;
+    const auto editor = folder / "editor";
+    write_text(editor, "#!/bin/sh\nprintf '%s' \"$TEXT\" > \"$1\"\n");
+    std::filesystem::permissions(editor, std::filesystem::perms(0755));
+    const Terminal terminal({{"BATON_DB", url}, {"VISUAL", ""}, {"EDITOR", editor}}, 160, 20);
+    terminal.enter("TEXT='{\"n\": 98765432109876543210987}' baton dead edit 1");
+    terminal.wait_for("send it with baton dead replay 1");
+    const std::string payload = "select payload::text from baton.dead_letters";
+    EXPECT_EQ(db.value(payload), "{\"n\": 98765432109876543210987}");
+
+    terminal.enter("clear; TEXT='{\"n\": ' baton dead edit 1");
+    terminal.wait_for("give --payload @");
+    const std::string line = line_with(terminal.screen(), "your text is in ");
+    const auto from = line.find('@') + 1;
+    EXPECT_EQ(read_text(line.substr(from, line.find_last_not_of(' ') + 1 - from)), "{\"n\": ") << line;
+    terminal.enter("clear; VISUAL=false baton dead edit 1");
+    terminal.wait_for("the editor failed, nothing was changed");
+    terminal.enter("clear; EDITOR=true baton dead edit 1");
+    terminal.wait_for("dead letter 1 stays as it is");
+    EXPECT_EQ(db.value(payload), "{\"n\": 98765432109876543210987}");
+    EXPECT_EQ(db.value("select count(*) from baton.audit_trail where action = 'edit_dead_letter'"), "1");
 }
 
 TEST_F(InATerminal, colours_are_for_a_terminal_that_wants_them) {

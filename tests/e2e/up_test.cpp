@@ -120,6 +120,19 @@ TEST(Up, prints_a_url_that_works_as_its_last_line) {
     EXPECT_EQ(db.value("show unix_socket_directories"), "\"" + (folder / "d").string() + "\"");
 }
 
+TEST(Up, tells_programs_where_the_server_is) {
+    const TemporaryFolder folder;
+    const StopAtEnd end{folder / "d"};
+    const auto first = up(folder / "d", {"--json"});
+    ASSERT_EQ(first.exit_code, 0) << first.errors;
+    const auto server = server_in(folder / "d");
+    const std::string told = R"("port":)" + std::to_string(server.port()) + R"(,"data_dir":")" +
+                             (folder / "d").string() + R"(","was_running":)";
+    EXPECT_TRUE(first.output.starts_with(R"({"url":"postgresql://)")) << first.output;
+    EXPECT_TRUE(contains(first.output, told + "false}\n")) << first.output;
+    EXPECT_TRUE(contains(up(folder / "d", {"--json"}).output, told + "true}\n"));
+}
+
 TEST(Up, what_the_user_makes_without_naming_a_schema_lands_in_public) {
     const TemporaryFolder folder;
     const StopAtEnd end{folder / "d"};
