@@ -94,7 +94,7 @@ std::vector<Operation> outbox_operations() {
          .path = "/outboxes/{outbox}/partitions",
          .about = "an outbox's partitions, and who keeps the old ones from going",
          .parameters = {outbox},
-         .answer = Answer::list,
+         .answer = Answer::page,
          .shape = {{"partition", Kind::text, "name of the table"},
                    {"state", Kind::text, "ahead, open, left or detached"},
                    {"first_offset", Kind::integer, "first offset that it may hold"},
@@ -108,7 +108,9 @@ std::vector<Operation> outbox_operations() {
                from baton_internal.outbox_partitions p
                join baton.outboxes o using (outbox_id)
                left join pg_class c on c.oid = p.relation
-              where o.relation = $1::regclass order by p.first_id)sql"},
+              where o.relation = $1::regclass and ($2::bigint is null or p.first_id > $2::bigint) order by p.first_id limit $3::int)sql",
+         .cursor = "first_offset",
+         .page = 1000},
         {.name = "publish",
          .method = "POST",
          .path = "/outboxes/{outbox}/events",

@@ -55,6 +55,14 @@ TEST_P(Operating, outboxes_are_listed_and_one_shows_its_partitions) {
     EXPECT_GT((*open)["bytes"], 0);
     const auto table = run({"outboxes", "orders", "--partitions"}).output;
     EXPECT_TRUE(contains(line_of(table, (*open)["partition"]), "open")) << table;
+    ASSERT_GE(partitions.size(), 2) << partitions;
+    const Json first = json({"outboxes", "orders", "--partitions", "--limit", "1"});
+    EXPECT_EQ(first["items"].size(), 1);
+    EXPECT_EQ(first["next"], std::to_string(partitions[0]["first_offset"].get<long long>()));
+    const Json rest = json({"outboxes", "orders", "--partitions", "--after", first["next"]});
+    EXPECT_EQ(rest["items"].size(), partitions.size() - 1);
+    EXPECT_EQ(rest["items"][0], partitions[1]);
+    EXPECT_TRUE(rest["next"].is_null());
     const auto nameless = run({"outboxes", "--partitions"});
     EXPECT_EQ(nameless.exit_code, 1);
     EXPECT_TRUE(contains(nameless.errors, "--partitions needs a name")) << nameless.errors;
