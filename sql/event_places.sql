@@ -38,8 +38,9 @@ end
 $$;
 comment on function baton_internal.shows_all_rows(regclass) is 'whether the caller may see all rows of an adopted table';
 
--- Read the row of an adopted outbox, or of its dead letters where the caller may read those, that has an event's id; or the id of a row.
-create function baton_internal.adopted_rows_named(outbox_id int, event_id text, row_id text)
+-- Read rows of an adopted outbox, and of its dead letters where the caller may read those: the one that has an event's id, or the id of a row; or the
+-- latest that fit {"type", "key", "since", "until", "moment", "before"}, the last two saying behind which row.
+create function baton_internal.adopted_rows_wanted(outbox_id int, event_id text default null, row_id text default null, wanted jsonb default null, most int default 10)
 returns table (event baton.adopted_event, state text, worker text, error text, settled_at timestamptz)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -61,7 +62,7 @@ begin
     if row_id is null and not own_ids and starts_with(event_id, prefix) then
         row_id := substr(event_id, length(prefix) + 1);
     end if;
-    if row_id is null and not own_ids then
+    if row_id is null and not own_ids and wanted is null then
         return;
     end if;
     parts := parts || jsonb_build_object(
@@ -70,7 +71,12 @@ begin
         'worker', coalesce(baton_internal.role_text(layout, 'locked_by'), 'null::text'),
         'error', case when layout -> 'columns' ? 'last_error' then baton_internal.role_text(layout, 'last_error') else 'null::text' end,
         'settled_at', case when layout -> 'columns' ? 'processed_at' then baton_internal.role_column(layout, 'processed_at') || '::timestamptz' else 'null::timestamptz' end,
-        'named', case when row_id is not null then parts ->> 'chosen'
+        'named', case when wanted is not null then format($sql$
+                          ($3 ->> 'type' is null or e.event_type = $3 ->> 'type') and ($3 ->> 'key' is null or coalesce(e.partition_key, e.aggregate_id) = $3 ->> 'key')
+                          and ($3 ->> 'since' is null or e.occurred_at >= ($3 ->> 'since')::timestamptz) and ($3 ->> 'until' is null or e.occurred_at <= ($3 ->> 'until')::timestamptz)
+                          and ($3 ->> 'moment' is null or (%s, e.id collate "C") < (($3 ->> 'moment')::timestamptz, $3 ->> 'before' collate "C"))$sql$,
+                          baton_internal.page_moment_sql('e.occurred_at'))
+                      when row_id is not null then parts ->> 'chosen'
                       when baton_internal.mapped_key(layout, 'event_id') is not null then baton_internal.role_text(layout, 'event_id') || ' = any ($2)'
                       else format('t.%I = any ($2::%s[])', baton_internal.mapped_column(layout, 'event_id'), baton_internal.role_type(relation, layout, 'event_id')) end);
     statement := baton_internal.fill($query$
@@ -81,9 +87,12 @@ begin
         statement := statement || baton_internal.fill(' union all select e.*, ''dead'', null, {error}, null from {dead_table} t, lateral (select {event}) e where {named}',
                                                       parts || jsonb_build_object('dead_table', layout #>> '{dead,table}'));
     end if;
+    if wanted is not null then
+        statement := format('select e.* from (%s) e order by %s desc, e.id collate "C" desc', statement, baton_internal.page_moment_sql('e.occurred_at'));
+    end if;
     for found_row in
-        select r.* from baton_internal.run_as_owner(relation, statement || ' limit 10', ids => array[coalesce(row_id, event_id)],
-                                                    arguments => jsonb_build_object('attempts', baton_internal.adopted_attempts(outbox.outbox_id)),
+        select r.* from baton_internal.run_as_owner(relation, statement || format(' limit %s', most), ids => array[coalesce(row_id, event_id)],
+                                                    arguments => coalesce(wanted, '{}') || jsonb_build_object('attempts', baton_internal.adopted_attempts(outbox.outbox_id)),
                                                     companions => baton_internal.adopted_companions(outbox))
             as r (id text, event_id text, tenant_id text, aggregate_type text, aggregate_id text, event_type text, schema_version text,
                   topic text, partition_key text, routing_keys text[], payload jsonb, headers jsonb, trace_id text, correlation_id text,
@@ -104,7 +113,7 @@ begin
     end loop;
 end
 $$;
-comment on function baton_internal.adopted_rows_named(int, text, text) is 'rows of an adopted outbox that have the id of an event, or of a row';
+comment on function baton_internal.adopted_rows_wanted(int, text, text, jsonb, int) is 'rows of an adopted outbox that have the id of an event, or of a row, or that a search finds';
 
 -- Find an event in adopted outboxes: by its id; in a named one also by the id of its row. Tables that the caller may not read, or whose ids
 -- are of another kind, are left out.
@@ -127,7 +136,7 @@ begin
                                'aggregate_type', (r.event).aggregate_type, 'aggregate_id', (r.event).aggregate_id,
                                'key', coalesce((r.event).partition_key, (r.event).aggregate_id), 'topic', (r.event).topic, 'tenant_id', (r.event).tenant_id,
                                'trace_id', (r.event).trace_id, 'occurred_at', (r.event).occurred_at, 'payload', (r.event).payload, 'headers', (r.event).headers)
-                      from baton_internal.adopted_rows_named(box.outbox_id, find_adopted_events.event_id, by_row) r;
+                      from baton_internal.adopted_rows_wanted(box.outbox_id, find_adopted_events.event_id, by_row) r;
                 exit when found;
             exception when insufficient_privilege or undefined_table or undefined_column or data_exception then
                 null;
@@ -204,4 +213,4 @@ $$;
 comment on function baton.event_actions(text, text, bigint, text) is 'what people did about an event';
 
 select baton_internal.declare_privileges('execute', '{baton_operator,baton_viewer}',
-    '{event_committed_at,adopted_rows_named,find_adopted_events,inbox_receipt,event_receipts,event_actions}');
+    '{event_committed_at,adopted_rows_wanted,find_adopted_events,inbox_receipt,event_receipts,event_actions}');

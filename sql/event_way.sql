@@ -194,4 +194,4 @@ $$;
 comment on function baton.tail_events(regclass, text, text, text, int) is 'what was committed to an outbox since the last look';
 
 select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator,baton_viewer}',
-    '{event_deliveries,find_event,id_near,id_slack,shown_columns,search_events,tail_events}');
+    '{fill,find_outbox,way_into,event_deliveries,find_event,id_near,id_slack,shown_columns,search_events,tail_events}');

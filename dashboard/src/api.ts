@@ -6,6 +6,13 @@ import type { Session } from "./types";
 
 export const base = "/api/v1";
 
+// One of several things that are wrong with settings.
+export interface WrongSetting {
+  setting: string | null;
+  what: string;
+  hint: string;
+}
+
 // What the API says when it refuses.
 export class Problem extends Error {
   constructor(
@@ -13,6 +20,7 @@ export class Problem extends Error {
     readonly hint = "",
     readonly status = 0,
     readonly sqlstate = "",
+    readonly problems: WrongSetting[] = [],
   ) {
     super(title);
   }
@@ -40,8 +48,8 @@ export const signingIn = new Store(false); // the dialog is open
 async function problemOf(answer: Response): Promise<Problem> {
   const text = await answer.text();
   try {
-    const said = JSON.parse(text) as { title?: string; hint?: string; sqlstate?: string };
-    if (said.title) return new Problem(said.title, said.hint ?? "", answer.status, said.sqlstate ?? "");
+    const said = JSON.parse(text) as { title?: string; hint?: string; sqlstate?: string; problems?: WrongSetting[] };
+    if (said.title) return new Problem(said.title, said.hint ?? "", answer.status, said.sqlstate ?? "", said.problems);
   } catch {
     // not the API's own words
   }

@@ -10,7 +10,7 @@ export const to = {
   inbox: (name: string) => path`/inboxes/${name}`,
   stream: (name: string) => path`/stream-tables/${name}`,
   event: (id: string) => path`/events/${id}`,
-  eventAt: (outbox: string, offset: number) => path`/events/${String(offset)}` + path`?outbox=${outbox}`,
+  eventAt: (outbox: string, place: number | string) => path`/events/${String(place)}` + path`?outbox=${outbox}`,
   events: (outbox: string) => path`/events?outbox=${outbox}`,
   keyEvents: (outbox: string, key: string) => path`/events?outbox=${outbox}&key=${key}`,
   letter: (name: string) => path`/dead-letters/${name}`,

@@ -69,6 +69,10 @@ export interface RelayPipeline {
   p50_ms: number | null;
   p99_ms: number | null;
 }
+// With the relay that says so; see GET /relays.
+export interface RunningPipeline extends RelayPipeline {
+  relay: string;
+}
 export interface Relay {
   name: string | null;
   pipelines: RelayPipeline[];
@@ -91,6 +95,7 @@ export interface Tick {
   at: number;
   overview: Overview | null;
   relay: Relay | null;
+  pipelines: RunningPipeline[]; // of all relays
   sample: Partial<Record<SeriesName, number | null>>;
 }
 export interface Alert {
@@ -128,7 +133,9 @@ export interface Partition {
   waits_for: string[] | null;
 }
 export interface Event {
-  offset: number;
+  outbox?: string; // in a search of all
+  row?: string | null; // in an adopted outbox
+  offset: number | null; // in baton's own
   event_id: string;
   event_type: string;
   aggregate_type: string | null;
@@ -233,26 +240,39 @@ export interface BlockedKey {
 }
 export interface Pipeline {
   pipeline: string;
-  enabled: boolean;
+  kept_in: "catalog" | "file";
+  enabled: boolean | null; // what follows with null: nothing in a relay's file tells
+  state: string;
+  trouble: string | null;
+  trouble_since: Time | null;
   source: string | null;
   group: string | null;
   sink: string | null;
   owner: string | null;
   owned_until: Time | null;
+  delivered: number | null;
+  failed: number | null;
   lag_events: number | null;
   lag_seconds: number | null;
   dead_letters: number | null;
-  revision: number;
-  updated_at: Time;
-  updated_by: string;
+  revision: number | null;
+  updated_at: Time | null;
+  updated_by: string | null;
   settings: Json;
 }
-export interface Rendered {
+export interface RenderedMessage {
+  offset: number;
   destination: string;
   key: string | null;
   headers: Json;
   body: string;
   event_id: string;
+}
+// What a pipeline would send: of the events that wait, or of the last ones where none waits.
+export interface Rendered {
+  waiting: boolean;
+  items: RenderedMessage[];
+  left_out: { offset: number; why: string }[];
 }
 export interface Inbox {
   inbox: string;

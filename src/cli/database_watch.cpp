@@ -28,11 +28,12 @@ constexpr auto leave_limit = 1s;
 
 }  // namespace
 
-DatabaseWatch::DatabaseWatch(std::string db, std::string owner, const Log& log, Troubles troubles)
+DatabaseWatch::DatabaseWatch(std::string db, std::string owner, const Log& log,
+                             RelayNotes::Sources notes)
     : db_(std::move(db)),
       owner_(std::move(owner)),
       log_(log),
-      troubles_(std::move(troubles)),
+      notes_(owner_, log, std::move(notes)),
       looking_(std::make_shared<Patience>(look_limit)),
       working_(std::make_shared<Patience>(Patience::long_work)),
       reader_(owner_),
@@ -97,7 +98,7 @@ void DatabaseWatch::look_on(const std::stop_token& stop) {
         std::unique_lock lock(mutex_);
         changed_.wait_for(lock, stop, look_interval, [] { return false; });
     }
-    leave_lead();
+    leave();
 }
 
 // A pooler would give the session that listens to others, and a server in recovery does not let anybody
@@ -111,8 +112,7 @@ void DatabaseWatch::look(std::optional<Connection>& db, std::string& state) {
     if (!db || !db->alive()) {
         db.emplace(db_, "baton relay", looking_);
         listen(*db);
-        notes_.forget();
-        notes_are_leased_ = postgres::is_pooled(*db);
+        notes_.begin(postgres::is_pooled(*db));
     }
     const auto asked = Clock::now();
     const auto seen = db->value(
@@ -129,32 +129,13 @@ void DatabaseWatch::look(std::optional<Connection>& db, std::string& state) {
     const bool due = jobs_are_due(*db);
     keep_lead(*db);
     count_alerts(*db);
-    note_troubles(*db);
+    notes_.write(*db);
     note_answer();
     const std::lock_guard lock(mutex_);
     round_trips_.add(round_trip.count());
     if (!due) return;
     jobs_wanted_ = true;
     changed_.notify_all();
-}
-
-// Write down what hinders the relay, where commands, the API and SQL see it.
-void DatabaseWatch::note_troubles(Connection& db) {
-    const auto due = notes_.due(troubles_(), Clock::now(), notes_are_leased_);
-    if (!due) return;
-    auto all = nlohmann::json::array();
-    for (const auto& one : *due)
-        all.push_back(
-            {{"pipeline", one.pipeline}, {"group", one.group}, {"state", one.state}, {"trouble", one.words}});
-    try {
-        db.query("select baton_internal.note_troubles($1, $2::jsonb, $3::interval)",
-                 {owner_, all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
-                  notes_are_leased_ ? postgres::Param(std::to_string(TroubleNotes::lease.count()) + " s")
-                                    : postgres::Param(nullptr)});
-    } catch (const SqlError& error) {  // a role without the right, or a server that only reads
-        log_.write(LogLevel::debug, "what hinders the relay cannot be noted", {{"reason", error.what()}});
-    }
-    notes_.written(*due, Clock::now());
 }
 
 // Jobs that nobody has run although they are due: there is no worker, so the leader among the relays runs
@@ -215,17 +196,21 @@ void DatabaseWatch::keep_lead(Connection& db) {
     take_lead(db);
 }
 
-// Let another relay lead at once.
-void DatabaseWatch::leave_lead() {
+// Let another relay lead at once, and say nothing more about pipelines.
+void DatabaseWatch::leave() {
+    bool leads = false;
     {
         const std::lock_guard lock(mutex_);
-        if (Clock::now() >= leads_until_) return;
+        leads = Clock::now() < leads_until_;
     }
+    if (!leads && !notes_.wrote()) return;
     try {
         const auto patience = std::make_shared<Patience>(leave_limit);
         patience->end_by(Clock::now() + leave_limit);
-        Connection(db_, "baton relay", patience).query("select baton_internal.leave_lead($1)", {owner_});
-    } catch (const Error&) {  // the lease ends by itself
+        Connection db(db_, "baton relay", patience);
+        if (leads) db.query("select baton_internal.leave_lead($1)", {owner_});
+        if (notes_.wrote()) notes_.end(db);
+    } catch (const Error&) {  // leases end by themselves
         return;
     }
 }

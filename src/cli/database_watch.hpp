@@ -3,7 +3,7 @@
 // endpoint waits for a database that does not answer.
 //
 //   looking  the catalog of pipelines, every second
-//   troubles what hinders the pipelines is noted in the database, when it begins, changes or ends
+//   notes    what the pipelines do, have counted, and are hindered by, is noted in the database
 //   groups   how far behind the groups are, when somebody wants to know
 //   metrics  what the database says of itself, when somebody wants to know
 //   jobs     the scheduler's jobs, where nobody else runs them
@@ -18,7 +18,7 @@
 
 #include "base/log.hpp"
 #include "cli/question.hpp"
-#include "cli/trouble_notes.hpp"
+#include "cli/relay_notes.hpp"
 #include "postgres/connection.hpp"
 #include "relay/settings.hpp"
 #include "server/metrics.hpp"
@@ -29,11 +29,9 @@ class DatabaseWatch {
   public:
     using Clock = std::chrono::steady_clock;
 
-    using Troubles = std::function<std::vector<Trouble>()>;
-
-    // `owner` is this relay's name; no other relay has it. The log outlives this object. `troubles` is called
-    // from a thread of this object, and says what hinders the relay now.
-    DatabaseWatch(std::string db, std::string owner, const Log& log, Troubles troubles);
+    // `owner` is this relay's name; no other relay has it. The log outlives this object. `notes` are asked
+    // from a thread of this object: how the relay is now.
+    DatabaseWatch(std::string db, std::string owner, const Log& log, RelayNotes::Sources notes);
     ~DatabaseWatch();
     DatabaseWatch(const DatabaseWatch&) = delete;
     DatabaseWatch& operator=(const DatabaseWatch&) = delete;
@@ -55,14 +53,13 @@ class DatabaseWatch {
     void look_on(const std::stop_token& stop);
     static void listen(postgres::Connection& db);
     void look(std::optional<postgres::Connection>& db, std::string& state);
-    void note_troubles(postgres::Connection& db);
     void note_answer();
     void note_failure(const std::string& why);
     bool jobs_are_due(postgres::Connection& db) const;
     server::DatabaseAnswers ask_for_metrics(postgres::Connection& db);
     bool take_lead(postgres::Connection& db);
     void keep_lead(postgres::Connection& db);
-    void leave_lead();
+    void leave();
     void count_alerts(postgres::Connection& db);
     void run_jobs_on(const std::stop_token& stop);
     void run_jobs(std::optional<postgres::Connection>& db);
@@ -70,9 +67,7 @@ class DatabaseWatch {
     const std::string db_;
     const std::string owner_;
     const Log& log_;
-    const Troubles troubles_;
-    TroubleNotes notes_;           // used by the thread that looks
-    bool notes_are_leased_ = false;
+    RelayNotes notes_;  // used by the thread that looks
     const std::shared_ptr<postgres::Patience> looking_, working_;
 
     mutable std::mutex mutex_;  // guards what follows

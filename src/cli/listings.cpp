@@ -29,7 +29,7 @@ const std::vector<Column> lag_columns{{"group", "GROUP"},
                                       {"lag_seconds", "FOR", Form::seconds},
                                       {"outbox", "OUTBOX"}};
 const std::vector<Column> pipeline_columns{{"pipeline", "PIPELINE"},
-                                           {"enabled", "ENABLED"},
+                                           {"state", "STATE"},
                                            {"source", "FROM"},
                                            {"sink", "TO"},
                                            {"lag_events", "BEHIND", Form::count},

@@ -28,6 +28,16 @@ struct PipelineAsked : Asked {
     PageAsked page;
 };
 
+// What hinders pipelines, in their relays' words.
+void print_troubles(const Json& items) {
+    const auto screen = Screen::of_stdout();
+    for (const auto& item : items)
+        if (item["trouble"].is_string())
+            std::cout << "\n"
+                      << toned(screen, Tone::bad, show(item["pipeline"]) + " is in trouble") << " since "
+                      << show(item["trouble_since"], Form::time) << ": " << show(item["trouble"]) << "\n";
+}
+
 int list(const PipelineAsked& asked) {
     Operator with(asked.target);
     const std::string answer = with.ask("list_pipelines", asked.page.add_to(Json::object()));
@@ -37,9 +47,10 @@ int list(const PipelineAsked& asked) {
     }
     const Json page = Json::parse(answer);
     if (page["items"].empty())
-        std::cout << "the catalog has no pipelines; those of a relay's file are in the file\n";
+        std::cout << "the catalog has no pipelines, and no relay runs one of its own file\n";
     else
         print_page(page, pipeline_columns);
+    print_troubles(page["items"]);
     return done;
 }
 
@@ -53,18 +64,24 @@ int show_pipeline(const PipelineAsked& asked) {
     const Json pipeline = Json::parse(answer);
     print_record(std::cout, Screen::of_stdout(), pipeline,
                  {{"pipeline", "pipeline"},
+                  {"kept_in", "kept in"},
                   {"enabled", "enabled"},
+                  {"state", "state"},
+                  {"trouble", "trouble"},
+                  {"trouble_since", "since", Form::time},
                   {"source", "from"},
                   {"group", "group"},
                   {"sink", "to"},
                   {"owner", "relay"},
                   {"owned_until", "until", Form::time},
+                  {"delivered", "delivered", Form::count},
+                  {"failed", "failed", Form::count},
                   {"lag_events", "behind", Form::count},
                   {"lag_seconds", "for", Form::seconds},
                   {"dead_letters", "dead", Form::count, true},
                   {"updated_at", "changed", Form::time},
                   {"updated_by", "by"}});
-    std::cout << pipeline["settings"].dump(2) << "\n";
+    if (!pipeline["settings"].is_null()) std::cout << pipeline["settings"].dump(2) << "\n";
     return done;
 }
 
@@ -169,7 +186,8 @@ void add_pipelines(Program& program) {
         return std::pair<CLI::App&, std::shared_ptr<PipelineAsked>>(command, asked);
     };
     {
-        auto [command, asked] = add("list", "pipelines of the catalog", list);
+        auto [command, asked] =
+            add("list", "pipelines of the catalog, and those of files that relays run", list);
         add_asked(command, *asked);
         add_page(command, asked->page);
     }

@@ -374,8 +374,9 @@ void RelayDaemon::run(const StopSignal& stop) {
     started_at_ = std::string_view(
         TimeText(std::chrono::time_point_cast<Timestamp::duration>(std::chrono::system_clock::now())));
     log_.info("relay starts", {{"owner", identity_.owner}, {"file", options_.file.string()}});
-    database_ = std::make_unique<DatabaseWatch>(options_.db, identity_.owner, log_,
-                                                [this] { return own_troubles(); });
+    const RelayNotes::Sources notes{[this] { return own_troubles(); },
+                                    [this] { return supervisor_->status(); }};
+    database_ = std::make_unique<DatabaseWatch>(options_.db, identity_.owner, log_, notes);
     listen();
     file_changed();
     supervisor_->apply(config_.pipelines);

@@ -28,6 +28,16 @@ const Shape event_shape{
     {"cursor", Kind::text, "where to go on behind it"},
 };
 
+// An event of any outbox.
+Shape found_shape() {
+    Shape shape = event_shape;
+    shape[0].about += "; an adopted one has none";
+    shape.insert(shape.begin() + 1, {"row", Kind::text, "its row, in an adopted outbox"});
+    shape.insert(shape.begin(),
+                 {{"outbox", Kind::text, "where it is"}, {"kind", Kind::text, "managed or adopted"}});
+    return shape;
+}
+
 bool is_offset(const std::string& text) {
     return !text.empty() && text.size() < 19 && text.find_first_not_of("0123456789") == std::string::npos;
 }
@@ -111,6 +121,19 @@ std::vector<Operation> event_operations() {
          .sql = "select e.*, e.offset::text as cursor from baton.search_events($1::text::regclass, $2, $3, "
                 "$4::timestamptz, $5::timestamptz, "
                 "$6::bigint, $7::int) e"},
+        {.name = "search_events",
+         .method = "GET",
+         .path = "/events",
+         .about = "events of all outboxes, adopted ones too, the latest first",
+         .parameters = {{"outbox", Kind::text, "only this one"},
+                        event_type,
+                        key,
+                        {"since", Kind::time, "not older than this"},
+                        {"until", Kind::time, "not newer than this"}},
+         .answer = Answer::page,
+         .shape = found_shape(),
+         .sql = "select e.* from baton.search_all_events($1, $2, $3, $4::timestamptz, $5::timestamptz, $6, "
+                "$7::int) e"},
         {.name = "tail_events",
          .method = "GET",
          .path = "/outboxes/{outbox}/tail",

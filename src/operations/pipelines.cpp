@@ -1,4 +1,4 @@
-// Pipelines of the catalog. Those of a relay's file are the relay's own, and it tells of them itself.
+// Pipelines: those of the catalog, and those of files that relays run now.
 
 #include "operations/catalog.hpp"
 
@@ -10,13 +10,18 @@ const Parameter pipeline{"pipeline", Kind::text, "name of a pipeline in the cata
 
 const Shape pipeline_shape{
     {"pipeline", Kind::text, "name"},
+    {"kept_in", Kind::text, "catalog, or file: then a relay has it in its own file"},
     {"enabled", Kind::boolean, "relays run it"},
+    {"state", Kind::text, "what its relay does with it; disabled; or no relay"},
+    {"trouble", Kind::text, "what hinders it, in that relay's words"},
+    {"trouble_since", Kind::time, "since when"},
     {"source", Kind::text, "what it reads"},
     {"group", Kind::text, "the group that keeps its place"},
     {"sink", Kind::text, "where it writes"},
     {"owner", Kind::text, "the relay that runs it"},
     {"owned_until", Kind::time, "how long the relay has it, unless it renews"},
-    {"trouble", Kind::text, "what hinders it, in that relay's words"},
+    {"delivered", Kind::integer, "events, since that relay began"},
+    {"failed", Kind::integer, "attempts that failed since then"},
     {"lag_events", Kind::integer, "events that it has not delivered"},
     {"lag_seconds", Kind::number, "age of the oldest of them"},
     {"dead_letters", Kind::integer, "events that were given up"},
@@ -26,14 +31,27 @@ const Shape pipeline_shape{
     {"settings", Kind::json, "its settings; secrets are never stored"},
 };
 
+// Of several relays that have a pipeline, the one counts that does not stand by. A relay says what hinders a
+// pipeline of the catalog even where it cannot begin to run it.
 const std::string pipeline_rows = R"sql(
-    select p.name as pipeline, p.enabled, coalesce(p.outbox, p.settings #>> '{source,type}') as source, p.group_name as "group", p.sink,
-           case when p.owned_until > clock_timestamp() then p.owner end as owner, case when p.owned_until > clock_timestamp() then p.owned_until end as owned_until,
-           (select string_agg(t.trouble, '; ' order by t.relay) from baton.relay_troubles t where t.pipeline = p.name) as trouble,
-           l.lag_rows as lag_events, l.lag_seconds::float8 as lag_seconds, d.dead_letters, p.revision, p.updated_at, p.updated_by, p.settings
-      from baton.list_pipelines() p
-      left join baton.group_lag l on l.group_name = p.group_name
-      left join baton.dead_letter_depth d on d.group_name = p.group_name)sql";
+    with running as (
+        select distinct on (r.pipeline) r.* from baton.relay_pipelines r order by r.pipeline, r.state = 'standby', r.noted_at desc),
+    troubles as (
+        select t.pipeline, max(t.state) as state, min(t.since) as since, string_agg(t.trouble, '; ' order by t.relay) as trouble
+          from baton.relay_troubles t where t.pipeline is not null group by t.pipeline),
+    named as (
+        select coalesce(p.name, r.pipeline) as name, coalesce(p.group_name, r.group_name) as group_name, p as kept, r as run
+          from baton.list_pipelines() p full join running r on r.pipeline = p.name)
+    select n.name as pipeline, case when (n.kept).name is null then 'file' else 'catalog' end as kept_in, (n.kept).enabled,
+           case when not (n.kept).enabled then 'disabled' else coalesce((n.run).state, t.state, case when (n.kept).owner is null then 'no relay' else 'running' end) end as state,
+           coalesce(t.trouble, (n.run).trouble) as trouble, t.since as trouble_since, coalesce((n.kept).outbox, (n.kept).settings #>> '{source,type}', g.outbox) as source,
+           n.group_name as "group", (n.kept).sink, coalesce((n.kept).owner, (n.run).relay) as owner, (n.kept).owned_until, (n.run).delivered, (n.run).failed,
+           l.lag_rows as lag_events, l.lag_seconds::float8 as lag_seconds, d.dead_letters, (n.kept).revision, (n.kept).updated_at, (n.kept).updated_by, (n.kept).settings
+      from named n
+      left join troubles t on t.pipeline = n.name
+      left join baton.group_lag l on l.group_name = n.group_name
+      left join baton.dead_letter_depth d on d.group_name = n.group_name
+      left join lateral (select o.relation::text as outbox from baton.consumer_groups c join baton.outboxes o using (outbox_id) where c.group_name = n.group_name) g on true)sql";
 
 Operation change(const std::string& name, const std::string& method, const std::string& path,
                  const std::string& about, const std::string& call) {
@@ -54,7 +72,7 @@ std::vector<Operation> pipeline_operations() {
         by_name({.name = "list_pipelines",
                  .method = "GET",
                  .path = "/pipelines",
-                 .about = "pipelines of the catalog",
+                 .about = "pipelines of the catalog, and those of files that relays run now",
                  .shape = pipeline_shape,
                  .sql = pipeline_rows},
                 "pipeline"),
@@ -64,7 +82,7 @@ std::vector<Operation> pipeline_operations() {
          .about = "one pipeline",
          .parameters = {pipeline},
          .shape = pipeline_shape,
-         .sql = pipeline_rows + " where p.name = $1"},
+         .sql = pipeline_rows + " where n.name = $1"},
         {.name = "set_pipeline",
          .method = "PUT",
          .path = "/pipelines/{pipeline}",

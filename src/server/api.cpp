@@ -245,6 +245,7 @@ std::string Api::own_answer(const Asked& asked) {
     if (name == "describe_api") return open_api();
     if (name == "show_history") return history(arguments);
     if (name == "show_relay") return dumped(watch_.relay());
+    if (name == "list_relays") return dumped(watch_.relays());
     if (name == "list_alerts") return dumped(watch_.alerts());
     if (name == "render_pipeline") return render(arguments);
     if (name == "lint_pipeline") {

@@ -58,17 +58,27 @@ Json history_schema() {
                    {"groups", map_of(object({{"lag_events", numbers}}), "by name; the 50 furthest behind")}});
 }
 
+Json running_pipeline() {
+    return {{"pipeline", typed("string", "name")},
+            {"group", maybe("string", "the group that keeps its place")},
+            {"state", typed("string", "what it does")},
+            {"detail", typed("string", "why")},
+            {"trouble", typed("string", "what hinders it; empty when all is well")},
+            {"delivered", typed("integer", "events since the relay started")},
+            {"failed", typed("integer", "attempts that failed since then")},
+            {"buffered", typed("integer", "events read and not settled")},
+            {"p50_ms", maybe("number", "half of the events took less, lately")},
+            {"p99_ms", maybe("number", "of a hundred events 99 took less, lately")}};
+}
+
+Json relays_schema() {
+    Json pipeline{{"relay", typed("string", "name of the relay")}};
+    pipeline.update(running_pipeline());
+    return object({{"items", list_of(object(pipeline))}});
+}
+
 Json relay_schema() {
-    const Json pipeline = object({{"pipeline", typed("string", "name")},
-                                  {"group", maybe("string", "the group that keeps its place")},
-                                  {"state", typed("string", "what it does")},
-                                  {"detail", typed("string", "why")},
-                                  {"trouble", typed("string", "what hinders it; empty when all is well")},
-                                  {"delivered", typed("integer", "events since the relay started")},
-                                  {"failed", typed("integer", "attempts that failed since then")},
-                                  {"buffered", typed("integer", "events read and not settled")},
-                                  {"p50_ms", maybe("number", "half of the events took less, lately")},
-                                  {"p99_ms", maybe("number", "of a hundred events 99 took less, lately")}});
+    const Json pipeline = object(running_pipeline());
     return object({{"name", maybe("string", "of the relay; null when there is none inside")},
                    {"pipelines", list_of(pipeline)},
                    {"ready", typed("boolean", "nothing is wrong")},
@@ -179,6 +189,12 @@ const std::vector<Endpoint>& own_endpoints() {
                         .path = "/relay",
                         .about = "the relay inside this program, and its pipelines"},
                        relay_schema()});
+        own.push_back({{.name = "list_relays",
+                        .method = "GET",
+                        .path = "/relays",
+                        .about = "pipelines of all relays that run now, as each relay noted its own within "
+                                 "the last seconds"},
+                       relays_schema()});
         own.push_back({{.name = "list_alerts",
                         .method = "GET",
                         .path = "/alerts",
@@ -189,7 +205,8 @@ const std::vector<Endpoint>& own_endpoints() {
             {{.name = "follow",
               .method = "GET",
               .path = "/live",
-              .about = "server-sent events: tick every 2 s (overview, relay, sample), alert when one is "
+              .about = "server-sent events: tick every 2 s (overview, relay, pipelines "
+                       "of all relays, sample), alert when one is "
                        "heard"},
              {{"type", "string"}},
              false,

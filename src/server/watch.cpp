@@ -1,5 +1,6 @@
 #include "server/watch.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "operations/catalog.hpp"
@@ -31,6 +32,11 @@ constexpr const char* numbers_sql = R"sql(
                  join baton.outboxes o using (outbox_id)
                  left join baton.throughput t on t.outbox = o.relation::text) on true
      order by 3)sql";
+
+constexpr const char* noted_sql = R"sql(
+    select p.relay, p.pipeline, coalesce(p.group_name, ''), p.state, coalesce(p.detail, ''), coalesce(p.trouble, ''), p.delivered, p.failed, p.buffered,
+           array_to_json(p.latency), extract(epoch from p.began)::float8, extract(epoch from p.noted_at)::float8
+      from baton.relay_pipelines p order by 1, 2 limit 1000)sql";
 
 double seconds_of(const std::chrono::steady_clock::time_point& time) {
     return std::chrono::duration<double>(time.time_since_epoch()).count();
@@ -69,6 +75,47 @@ operations::Json alert_of(const std::string& payload) {
     return alert;
 }
 
+// Buckets of another size are of a relay of another version: then its percentiles are not known.
+Buckets buckets_of(const std::string& counts) {
+    Buckets buckets{};
+    const auto all = operations::Json::parse(counts);
+    if (all.size() == buckets.size()) std::ranges::copy(all, buckets.begin());
+    return buckets;
+}
+
+std::vector<NotedPipeline> read_noted(Connection& db) {
+    std::vector<NotedPipeline> all;
+    const auto rows = db.query(noted_sql);
+    for (int row = 0; row < rows.rows(); ++row)
+        all.push_back({rows.text(row, 0), rows.text(row, 1), rows.text(row, 2), rows.text(row, 3),
+                       rows.text(row, 4), rows.text(row, 5), rows.number<double>(row, 6),
+                       rows.number<double>(row, 7), rows.number<double>(row, 8),
+                       buckets_of(rows.text(row, 9)), rows.number<double>(row, 10),
+                       rows.number<double>(row, 11)});
+    return all;
+}
+
+// The pipelines of the relay inside, in the form of those that others noted.
+std::vector<NotedPipeline> as_noted(const RelayNow& relay) {
+    std::vector<NotedPipeline> all;
+    for (const auto& status : relay.pipelines) {
+        NotedPipeline one;
+        one.relay = relay.name;
+        one.pipeline = status.name;
+        one.group = status.group;
+        one.state = relay::name_of(status.state);
+        one.detail = status.detail;
+        one.trouble = status.trouble;
+        one.delivered = static_cast<double>(status.counts.delivered);
+        one.failed =
+            static_cast<double>(status.counts.retried + status.counts.parked + status.counts.dead);
+        one.buffered = static_cast<double>(status.buffered);
+        std::ranges::copy(status.counts.latency.counts(), one.latency.begin());
+        all.push_back(std::move(one));
+    }
+    return all;
+}
+
 }  // namespace
 
 Watch::Watch(std::string db, Listeners listeners)
@@ -93,9 +140,7 @@ void Watch::work(const std::stop_token& stop) {
             if (stop.stop_requested()) break;
             db.reset();
             set_trouble(error.what());
-            const auto relay = listeners_.relay();
-            note(rates_.sample(seconds_of(Clock::now()), std::nullopt,
-                               relay ? std::optional(relay->pipelines) : std::nullopt));
+            note(std::nullopt);
         }
         // Between two looks only alerts are of interest; a page that opens ends the rest.
         const bool watched = listeners_.somebody_watches();
@@ -141,9 +186,7 @@ void Watch::look(std::optional<Connection>& db) {
         db->query("select 1");
     }
     hear(*db);
-    const auto relay = listeners_.relay();
-    note(rates_.sample(seconds_of(Clock::now()), numbers,
-                       relay ? std::optional(relay->pipelines) : std::nullopt));
+    note(numbers);
     const std::lock_guard lock(mutex_);
     took_ = Clock::now() - began;
 }
@@ -153,8 +196,10 @@ Rates::Database Watch::read_numbers(Connection& db) const {
                                           question_limit +
                                           "'; set local lock_timeout = '1s'; set local jit = off");
     const auto rows = db.query(numbers_sql);
-    reading.commit();
     Rates::Database numbers;
+    numbers.noted = read_noted(db);
+    numbers.now = db.query("select extract(epoch from clock_timestamp())::float8").number<double>(0, 0);
+    reading.commit();
     for (int row = 0; row < rows.rows(); ++row) {
         numbers.published = rows.number<double>(row, 0);
         numbers.dead_letters = rows.number<double>(row, 1);
@@ -176,10 +221,15 @@ void Watch::read_overview(Connection& db) {
     overview_ = std::move(answer);
 }
 
-void Watch::note(const Sample& sample) {
+void Watch::note(const std::optional<Rates::Database>& numbers) {
+    const auto relay = listeners_.relay();
+    const auto inside = relay ? std::optional(Rates::Inside{relay->name, as_noted(*relay)}) : std::nullopt;
+    Sample sample = rates_.sample(seconds_of(Clock::now()), numbers, inside);
     history_.add(epoch_now(), sample);
     const std::lock_guard lock(mutex_);
-    last_ = sample;
+    last_ = std::move(sample);
+    flows_ = rates_.flows();
+    noted_ = numbers ? numbers->noted : std::vector<NotedPipeline>{};
 }
 
 void Watch::hear(Connection& db) {
@@ -202,6 +252,27 @@ void Watch::set_trouble(const std::string& why) {
     listeners_.on_trouble(why);
 }
 
+std::vector<Watch::Json> Watch::with_rates(const std::vector<NotedPipeline>& pipelines) const {
+    std::vector<Json> all;
+    const std::lock_guard lock(mutex_);
+    for (const auto& one : pipelines) {
+        const auto flow = flows_.find({one.relay, one.pipeline});
+        PipelineValues values{unknown, unknown, unknown, unknown};
+        if (flow != flows_.end()) values = flow->second.values();
+        all.push_back({{"pipeline", one.pipeline},
+                       {"group", one.group.empty() ? Json(nullptr) : Json(one.group)},
+                       {"state", one.state},
+                       {"detail", one.detail},
+                       {"trouble", one.trouble},
+                       {"delivered", static_cast<std::uint64_t>(one.delivered)},
+                       {"failed", static_cast<std::uint64_t>(one.failed)},
+                       {"buffered", static_cast<std::uint64_t>(one.buffered)},
+                       {"p50_ms", number(values[2])},
+                       {"p99_ms", number(values[3])}});
+    }
+    return all;
+}
+
 Watch::Json Watch::relay() const {
     const auto now = listeners_.relay();
     if (!now)
@@ -210,27 +281,28 @@ Watch::Json Watch::relay() const {
                 {"ready", true},
                 {"reasons", Json::array()},
                 {"started_at", nullptr}};
-    Json pipelines = Json::array();
-    const std::lock_guard lock(mutex_);
-    for (const auto& status : now->pipelines) {
-        const auto known = last_.pipelines.find(status.name);
-        const bool found = known != last_.pipelines.end();
-        pipelines.push_back({{"pipeline", status.name},
-                             {"group", status.group.empty() ? Json(nullptr) : Json(status.group)},
-                             {"state", relay::name_of(status.state)},
-                             {"detail", status.detail},
-                             {"trouble", status.trouble},
-                             {"delivered", status.counts.delivered},
-                             {"failed", status.counts.retried + status.counts.parked + status.counts.dead},
-                             {"buffered", status.buffered},
-                             {"p50_ms", number(found ? known->second[2] : unknown)},
-                             {"p99_ms", number(found ? known->second[3] : unknown)}});
-    }
     return {{"name", now->name},
-            {"pipelines", std::move(pipelines)},
+            {"pipelines", with_rates(as_noted(*now))},
             {"ready", now->reasons.empty()},
             {"reasons", now->reasons},
             {"started_at", now->started_at}};
+}
+
+Watch::Json Watch::relays() const {
+    const auto inside = listeners_.relay();
+    auto pipelines = inside ? as_noted(*inside) : std::vector<NotedPipeline>{};
+    {
+        const std::lock_guard lock(mutex_);
+        for (const auto& one : noted_)
+            if (!inside || one.relay != inside->name) pipelines.push_back(one);
+    }
+    Json items = Json::array();
+    const auto shown = with_rates(pipelines);
+    for (std::size_t i = 0; i < pipelines.size(); ++i) {
+        items.push_back({{"relay", pipelines[i].relay}});
+        items.back().update(shown[i]);
+    }
+    return {{"items", std::move(items)}};
 }
 
 Watch::Json Watch::alerts() const {
@@ -242,10 +314,11 @@ Watch::Json Watch::alerts() const {
 
 std::string Watch::tick() const {
     const std::string inside = dumped(relay());
+    const std::string all_pipelines = dumped(relays()["items"]);
     const std::lock_guard lock(mutex_);
     const Json database{{"answers", trouble_.empty()}, {"trouble", trouble_}};
     return "{\"at\": " + std::to_string(epoch_now()) + ", \"database\": " + dumped(database) +
-           ", \"overview\": " + overview_ + ", \"relay\": " + inside +
+           ", \"overview\": " + overview_ + ", \"relay\": " + inside + ", \"pipelines\": " + all_pipelines +
            ", \"sample\": " + dumped(as_json(last_.whole)) + "}";
 }
 

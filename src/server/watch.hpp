@@ -16,7 +16,7 @@
 #include "operations/operation.hpp"
 #include "postgres/connection.hpp"
 #include "relay/pipeline.hpp"
-#include "server/history.hpp"
+#include "server/rates.hpp"
 
 namespace baton::server {
 
@@ -26,39 +26,6 @@ struct RelayNow {
     std::vector<relay::PipelineStatus> pipelines;
     std::vector<std::string> reasons;  // why it is not ready; empty when it is
     std::string started_at;
-};
-
-// Rates and percentiles from two looks at counters.
-class Rates {
-  public:
-    struct Group {
-        double lag_events = 0;
-        double lag_seconds = 0;
-        double published = 0;  // to its outbox, since ever
-    };
-    struct Database {
-        double published = 0;  // since ever
-        double dead_letters = 0;
-        std::map<std::string, Group> groups;
-    };
-
-    // `seconds`: any clock. Without a relay, what was delivered is computed from the groups' lags.
-    Sample sample(double seconds, const std::optional<Database>& database,
-                  const std::optional<std::vector<relay::PipelineStatus>>& pipelines);
-
-  private:
-    struct Counted {
-        double delivered = 0;
-        double failed = 0;
-        relay::Latencies latency;
-    };
-    void count_groups(const Database& database, double time, bool alone, Sample& sample) const;
-    void count_pipelines(const std::map<std::string, Counted>& now, double time, Sample& sample) const;
-
-    double at_ = 0;
-    std::optional<Database> before_;
-    std::map<std::string, Counted> pipelines_;
-    bool began_ = false;
 };
 
 class Watch {
@@ -80,6 +47,8 @@ class Watch {
     // The data of a tick.
     std::string tick() const;
     Json relay() const;
+    // Pipelines of all relays: those of the relay inside, and what the others noted.
+    Json relays() const;
     Json alerts() const;  // the newest first
     Json history(long long since, long long step) const { return history_.read(since, step); }
 
@@ -90,7 +59,8 @@ class Watch {
     void look(std::optional<postgres::Connection>& db);
     void read_overview(postgres::Connection& db);
     Rates::Database read_numbers(postgres::Connection& db) const;
-    void note(const Sample& sample);
+    void note(const std::optional<Rates::Database>& numbers);
+    std::vector<Json> with_rates(const std::vector<NotedPipeline>& pipelines) const;
     void hear(postgres::Connection& db);
     void set_trouble(const std::string& why);
     Clock::duration interval() const;
@@ -104,6 +74,8 @@ class Watch {
     std::condition_variable_any changed_;
     std::string overview_ = "null";
     Sample last_;
+    std::map<Rates::Key, Rates::Flow> flows_;
+    std::vector<NotedPipeline> noted_;
     std::string trouble_;
     std::deque<Json> alerts_;
     Clock::duration took_{};

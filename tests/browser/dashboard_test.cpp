@@ -49,6 +49,18 @@ TEST_F(Dashboard, groups_pipelines_stream_tables_and_messages_are_changed_by_cli
 TEST_F(Dashboard, a_broker_that_stops_is_told_of_and_so_is_its_return) {
     play("broker_stops");
 }
+TEST_F(Dashboard, a_broker_goes_and_comes_and_what_it_refused_is_mended_and_arrives) {
+    play("journey");
+}
+TEST_F(Dashboard, alerts_leases_jobs_and_findings_are_seen_as_they_come_and_go) {
+    play("upkeep");
+}
+TEST_F(Dashboard, an_inbox_shows_what_waits_what_was_handled_and_what_is_dead) {
+    play("inbox_page");
+}
+TEST_F(Dashboard, without_a_relay_inside_it_shows_what_all_relays_do) {
+    play("without_relay");
+}
 TEST_F(Dashboard, a_lost_connection_is_told_of_and_made_again) {
     play("connection_lost");
 }

@@ -1,6 +1,6 @@
 -- What the browser's tests look at. What is read was committed before.
 begin;
-select baton.create_outbox('orders'), baton.create_outbox('invoices');
+select baton.create_outbox('orders'), baton.create_outbox('invoices'), baton.create_outbox('claims');
 select baton.create_consumer_group('billing', 'orders', 'earliest', max_attempts => 1);
 select baton.create_consumer_group('search', 'orders', 'earliest', max_attempts => 1, on_poison => 'block_key');
 select baton.publish('orders', (array['order.placed', 'order.paid', 'order.shipped'])[1 + n % 3],

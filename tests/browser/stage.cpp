@@ -5,12 +5,21 @@
 
 #include "base/file.hpp"
 #include "baton/error.hpp"
+#include "player.hpp"
 
 namespace baton::test {
 
 using namespace std::chrono_literals;
 using nlohmann::json;
 namespace fs = std::filesystem;
+
+namespace {
+
+std::string address(int port) {
+    return "http://127.0.0.1:" + std::to_string(port);
+}
+
+}  // namespace
 
 Webhook::Webhook() : port_(0) {
     server_.Post(".*", [this](const httplib::Request& request, httplib::Response& response) {
@@ -75,6 +84,13 @@ void Stage::furnish() {
                 {"url", "http://127.0.0.1:" + std::to_string(webhook_.port()) + "/hook"},
                 {"allow_private", true}}},
               {"failure", {{"attempts", 1}, {"max_attempts", 1}}}});
+    pipeline("claims-to-redis", {{"source", {{"outbox", "claims"}}},
+                                 {"sink",
+                                  {{"type", "redis"},
+                                   {"url", "redis://127.0.0.1:" + std::to_string(redis_.port())},
+                                   {"stream", "shop.claims"},
+                                   {"max_message_bytes", 1000}}},
+                                 {"failure", {{"attempts", 1}, {"max_attempts", 1}}}});
 }
 
 void Stage::start_relay() {
@@ -87,6 +103,21 @@ void Stage::start_relay() {
         const auto page = http.Get("/api/v1/session");
         return page && page->status == 200;
     });
+}
+
+// The page without a relay inside.
+std::string Stage::start_dashboard() {
+    const int port = find_free_port();
+    dashboard_ = std::make_unique<Process>(
+        start_baton({"dashboard", "--db", url_, "--listen", "127.0.0.1:" + std::to_string(port),
+                     "--token-file", (folder_ / "tokens").string()},
+                    folder_ / "dashboard.out", folder_ / "dashboard.log"));
+    wait_until("the dashboard serves the page", [port] {
+        httplib::Client http("127.0.0.1", port);
+        const auto page = http.Get("/api/v1/session");
+        return page && page->status == 200;
+    });
+    return address(port);
 }
 
 void Stage::publish_all_the_time() {
@@ -107,44 +138,37 @@ std::string Stage::stream_has(const std::string& stream, const std::string& text
     return found.output.find(text) != std::string::npos ? "yes" : "no";
 }
 
+// Run statements in a transaction that stays open.
+void Stage::hold(const std::string& statements) {
+    held_ = std::make_unique<Connection>(url_, "night shift");
+    held_->exec("begin; " + statements);
+}
+
 std::string Stage::answer(const std::string& what, const std::string& words) {
     if (what == "sql file")
         return Connection(url_).exec(read_text(fs::path(BATON_SOURCE) / "tests/browser" / words)), "";
+    if (what == "run") return Connection(url_).exec(words), "";
     if (what == "sql") return Connection(url_).value(words);
     if (what == "stop broker") return redis_.stop(), "";
     if (what == "start broker") return redis_.start(), "";
     if (what == "kill relay") return relay_->signal(SIGKILL), relay_->wait(10s), "";
     if (what == "start relay") return start_relay(), "";
+    if (what == "start dashboard") return start_dashboard();
+    if (what == "stop dashboard") return dashboard_->stop(), "";
+    if (what == "begin") return hold(words), "";
+    if (what == "rollback") return held_.reset(), "";
     if (what == "webhook has") return webhook_.has(words) ? "yes" : "no";
     if (what == "broker has") return stream_has("shop.orders", words);
+    if (what == "broker has claim") return stream_has("shop.claims", words);
     throw Error("a scenario asks for \"" + what + "\"");
 }
 
 std::string Stage::play(const std::string& scenario) {
-    const fs::path ask = folder_ / "ask", answered = folder_ / "answer", log = folder_ / (scenario + ".log");
-    const fs::path output = build_folder() / "browser";
-    fs::create_directories(output);
-    Process browser(
-        {.argv = {"node", BATON_SOURCE "/tests/browser/play.mjs", scenario,
-                  "http://127.0.0.1:" + std::to_string(port_), folder_.path().string(), output.string()},
-         .output = log,
-         .dies_with_us = true});
-    std::optional<int> code;
-    while (!(code = browser.wait(20ms))) {
-        if (!fs::exists(ask)) continue;
-        json reply;
-        try {
-            const auto asked = json::parse(read_text(ask));
-            reply["answer"] = answer(asked.at("what"), asked.at("words"));
-        } catch (const std::exception& error) {
-            reply["error"] = error.what();
-        }
-        fs::remove(ask);
-        std::ofstream(folder_ / "answer.new") << reply.dump();
-        fs::rename(folder_ / "answer.new", answered);
-    }
-    if (*code == 0) return "";
-    return read_text(log) + "\nthe relay's log:\n" + last_lines(read_text(folder_ / "relay.log"), 20);
+    const std::string said =
+        test::play(scenario, address(port_), folder_.path(),
+                   [this](const std::string& what, const std::string& words) { return answer(what, words); });
+    if (said.empty()) return "";
+    return said + "\nthe relay's log:\n" + last_lines(read_text(folder_ / "relay.log"), 20);
 }
 
 }  // namespace baton::test

@@ -47,6 +47,8 @@ class Stage {
   private:
     void furnish();
     void start_relay();
+    std::string start_dashboard();
+    void hold(const std::string& statements);
     void publish_all_the_time();
     // What a scenario may ask for while it plays.
     std::string answer(const std::string& what, const std::string& words);
@@ -57,7 +59,8 @@ class Stage {
     RedisServer redis_;
     Webhook webhook_;
     int port_;
-    std::unique_ptr<Process> relay_;
+    std::unique_ptr<Process> relay_, dashboard_;
+    std::unique_ptr<Connection> held_;  // a transaction that stays open
     std::atomic<bool> ends_{false};
     std::thread publisher_;
 };

@@ -73,6 +73,9 @@ export class Theatre {
   sql(text) {
     return this.ask("sql", text);
   }
+  run(statements) {
+    return this.ask("run", statements);
+  }
 
   async until(what, condition, deadline = 60_000) {
     for (const end = Date.now() + deadline; !(await condition()); await new Promise((resume) => setTimeout(resume, 50)))

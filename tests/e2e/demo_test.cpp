@@ -1,15 +1,14 @@
 // The demo as a user runs it, short.
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <httplib.h>
-#include <sys/stat.h>
 
 #include <nlohmann/json.hpp>
 #include <regex>
 
 #include "base/file.hpp"
 #include "baton/error.hpp"
+#include "e2e/kept_demo.hpp"
 #include "support/cluster.hpp"
 #include "support/program.hpp"
 
@@ -25,47 +24,13 @@ std::pair<std::string, std::string> row(const std::string& output, const std::st
     return {match[1], match[2]};
 }
 
-// The demo with --keep, and somebody who presses Enter.
-class KeptDemo {
-  public:
-    KeptDemo(const TemporaryFolder& folder, const std::vector<std::string>& words)
-        : output_(folder / "output"), input_((folder / "input").string()) {
-        if (::mkfifo(input_.c_str(), 0600) != 0) throw baton::Error("cannot make a pipe");
-        keyboard_ = ::open(input_.c_str(), O_RDWR | O_CLOEXEC);
-        std::vector<std::string> argv{
-            "sh", "-c", "exec \"$@\" <" + input_, "sh", program_file().string(), "demo", "--keep"};
-        argv.insert(argv.end(), words.begin(), words.end());
-        process_ = std::make_unique<baton::Process>(baton::Command{.argv = argv, .output = output_});
-        wait_until("the demo stays", [this] {
-            if (!process_->running()) throw baton::Error(said());
-            return said().find("Ctrl-C ends") != std::string::npos;
-        });
-    }
-    ~KeptDemo() { ::close(keyboard_); }
-
-    std::string said() const { return baton::read_text(output_); }
-    void press_enter() const { EXPECT_EQ(::write(keyboard_, "\n", 1), 1); }
-    std::optional<int> interrupt() {
-        process_->signal(SIGINT);
-        return process_->wait(std::chrono::seconds(60));
-    }
-
-  private:
-    std::filesystem::path output_;
-    std::string input_;
-    int keyboard_;
-    std::unique_ptr<baton::Process> process_;
-};
-
 // The API behind the link that the demo prints, as the page uses it.
 class Page {
   public:
-    explicit Page(const std::string& output) {
-        std::smatch link;
-        if (!std::regex_search(output, link, std::regex("http://127.0.0.1:([0-9]+)/#token=([0-9a-f]+)")))
-            throw baton::Error("there is no link: " + output);
-        http_.emplace("127.0.0.1", std::stoi(link[1]));
-        http_->set_bearer_token_auth(link[2].str());
+    explicit Page(const std::string& link) {
+        const auto port = link.rfind(':') + 1;
+        http_.emplace("127.0.0.1", std::stoi(link.substr(port)));
+        http_->set_bearer_token_auth(link.substr(link.find('=', port) + 1));
     }
     json get(const std::string& path) { return read(http_->Get("/api/v1" + path)); }
     json post(const std::string& path, const json& body) {
@@ -116,7 +81,7 @@ TEST(Demo, stays_with_an_outage_and_a_dead_letter_that_can_be_mended) {
     const TemporaryFolder folder;
     const auto data = folder / "server";
     KeptDemo demo(folder, {"--seconds", "1", "--mode", "sql", "--data-dir", data.string()});
-    Page page(demo.said());
+    Page page(demo.link());
     wait_until("the page tells of the outage",
                [&] { return page.parcels().value("trouble", "").find("refused") != std::string::npos; });
     const auto letters = page.get("/dead-letters?place=demo_parcels")["items"];

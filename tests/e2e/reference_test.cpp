@@ -25,7 +25,7 @@ const std::vector<Chapter> chapters{
     {"Consumer groups", {"group_", "poll", "settle", "seek", "doorbell"}},
     {"Dead letters", {"dead_letters", "all_dead_letters"}},
     {"Inboxes", {"inbox_"}},
-    {"Pipelines", {"pipelines", "relay_troubles"}},
+    {"Pipelines", {"pipelines", "relay_troubles", "relay_pipelines"}},
     {"Tables that are there already", {"adopt_"}},
     {"Stream tables", {"stream_", "capture_"}},
     {"Looking", {"observability", "event_"}},

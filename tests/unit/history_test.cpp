@@ -19,6 +19,22 @@ Sample with_published(double rate) {
     return sample;
 }
 
+// Pipeline "out" of a relay: since when it counts, when it said so, and how many events it has delivered.
+NotedPipeline noted(const char* relay, double began, double noted_at, double delivered = 0) {
+    NotedPipeline one;
+    one.relay = relay;
+    one.pipeline = "out";
+    one.state = "running";
+    one.delivered = delivered;
+    one.began = began;
+    one.noted_at = noted_at;
+    return one;
+}
+
+Rates::Database at(double now, std::vector<NotedPipeline> pipelines) {
+    return {.published = 0, .dead_letters = 0, .groups = {}, .noted = std::move(pipelines), .now = now};
+}
+
 }  // namespace
 
 TEST(History, values_of_one_step_become_their_mean) {
@@ -95,13 +111,14 @@ TEST(History, an_empty_one_has_every_series) {
 
 TEST(Rates, of_a_relay_come_from_its_counters) {
     Rates rates;
-    relay::PipelineStatus status;
-    status.name = "out";
-    rates.sample(100, Rates::Database{50, 0, {}}, std::vector{status});
-    status.counts.delivered = 40;
-    status.counts.dead = 5;
-    for (int i = 0; i < 100; ++i) status.counts.latency.add(0.007);
-    const auto sample = rates.sample(110, Rates::Database{70, 3, {{"g", {4, 1.5, 70}}}}, std::vector{status});
+    NotedPipeline out = noted("here", 0, 0);
+    out.group = "g";
+    rates.sample(100, Rates::Database{50, 0, {}}, Rates::Inside{"here", {out}});
+    out.delivered = 40;
+    out.failed = 5;
+    out.latency[3] = 100;  // from 5 to 10 ms
+    const auto sample =
+        rates.sample(110, Rates::Database{70, 3, {{"g", {4, 1.5, 70}}}}, Rates::Inside{"here", {out}});
     EXPECT_DOUBLE_EQ(sample.whole[0], 2);    // published
     EXPECT_DOUBLE_EQ(sample.whole[1], 4);    // delivered
     EXPECT_DOUBLE_EQ(sample.whole[2], 0.5);  // failed
@@ -111,6 +128,85 @@ TEST(Rates, of_a_relay_come_from_its_counters) {
     EXPECT_GT(sample.whole[6], 5);
     EXPECT_LE(sample.whole[7], 10);
     EXPECT_DOUBLE_EQ(sample.pipelines.at("out")[0], 4);
+}
+
+TEST(Rates, of_several_relays_are_summed_from_their_notes) {
+    Rates rates;
+    rates.sample(0, at(1000, {noted("one", 900, 1000), noted("two", 900, 998)}), std::nullopt);
+    auto one = noted("one", 900, 1010, 50);
+    auto two = noted("two", 900, 1003, 30);
+    one.latency[3] = 50;
+    two.latency[5] = 950;  // from 10 to 25 ms, in half the time
+    two.failed = 5;
+    const auto sample = rates.sample(10, at(1010, {one, two}), std::nullopt);
+    EXPECT_DOUBLE_EQ(sample.whole[1], 50 / 10. + 30 / 5.);
+    EXPECT_DOUBLE_EQ(sample.whole[2], 1);
+    EXPECT_GT(sample.whole[6], 10);
+    EXPECT_LE(sample.whole[6], 50);
+    EXPECT_DOUBLE_EQ(sample.pipelines.at("out")[0], 11);
+    EXPECT_DOUBLE_EQ(rates.flows().at({"two", "out"}).delivered, 6);
+}
+
+TEST(Rates, hold_from_one_note_to_the_next) {
+    Rates rates;
+    rates.sample(0, at(1000, {noted("one", 900, 1000)}), std::nullopt);
+    rates.sample(6, at(1006, {noted("one", 900, 1005, 20)}), std::nullopt);
+    EXPECT_DOUBLE_EQ(rates.sample(8, at(1008, {noted("one", 900, 1005, 20)}), std::nullopt).whole[1], 4);
+    EXPECT_DOUBLE_EQ(rates.sample(11, at(1011, {noted("one", 900, 1010, 20)}), std::nullopt).whole[1], 0);
+}
+
+TEST(Rates, of_a_relay_that_notes_nothing_more_are_none) {
+    Rates rates;
+    rates.sample(0, at(1000, {noted("one", 900, 1000), noted("two", 900, 1000)}), std::nullopt);
+    rates.sample(10, at(1010, {noted("one", 900, 1010, 20), noted("two", 900, 1010, 70)}), std::nullopt);
+    const auto one_left = rates.sample(20, at(1020, {noted("one", 900, 1020, 40)}), std::nullopt);
+    EXPECT_DOUBLE_EQ(one_left.whole[1], 2);
+    EXPECT_TRUE(std::isnan(rates.sample(30, at(1030, {}), std::nullopt).whole[2]));
+    // One that was frozen goes on, and what it did meanwhile is spread over the time.
+    const auto back = rates.sample(60, at(1060, {noted("two", 900, 1060, 120)}), std::nullopt);
+    EXPECT_DOUBLE_EQ(back.whole[1], 1);
+}
+
+TEST(Rates, of_a_relay_that_begins_count_from_its_beginning_and_of_an_old_one_from_the_first_look) {
+    Rates rates;
+    rates.sample(0, at(1000, {noted("old", 1, 999, 5'000'000)}), std::nullopt);
+    const auto later = at(1010, {noted("old", 1, 1009, 5'000'100), noted("new", 1003, 1008, 100),
+                                 noted("unknown", 1, 1009, 7'000'000)});
+    const auto sample = rates.sample(10, later, std::nullopt);
+    EXPECT_DOUBLE_EQ(sample.whole[1], 10 + 10);
+}
+
+TEST(Rates, of_a_pipeline_that_was_made_anew_count_from_its_beginning) {
+    Rates rates;
+    rates.sample(0, at(1000, {noted("one", 900, 1000, 500)}), std::nullopt);
+    const auto sample = rates.sample(10, at(1010, {noted("one", 1000, 1010, 30)}), std::nullopt);
+    EXPECT_DOUBLE_EQ(sample.whole[1], 3);
+}
+
+TEST(Rates, of_the_relay_inside_do_not_come_from_its_notes_as_well) {
+    Rates rates;
+    const auto inside = [](double delivered) {
+        return Rates::Inside{"here", {noted("here", 900, 0, delivered)}};
+    };
+    rates.sample(0, at(1000, {noted("here", 900, 1000), noted("there", 900, 1000)}), inside(0));
+    const auto sample =
+        rates.sample(10, at(1010, {noted("here", 900, 1010, 40), noted("there", 900, 1010, 10)}), inside(40));
+    EXPECT_DOUBLE_EQ(sample.whole[1], 5);
+}
+
+TEST(Rates, of_groups_that_no_relay_reads_come_on_top) {
+    Rates rates;
+    auto read = noted("one", 900, 1000);
+    read.group = "relayed";
+    auto before = at(1000, {read});
+    before.groups = {{"relayed", {100, 0, 100}}, {"polled", {100, 0, 100}}};
+    rates.sample(0, before, std::nullopt);
+    EXPECT_TRUE(std::isnan(rates.sample(1, before, std::nullopt).whole[1])) << "a part is not the whole";
+    read.noted_at = 1010;
+    read.delivered = 50;
+    auto after = at(1010, {read});
+    after.groups = {{"relayed", {50, 0, 100}}, {"polled", {70, 0, 100}}};
+    EXPECT_DOUBLE_EQ(rates.sample(11, after, std::nullopt).whole[1], 5 + 3);
 }
 
 TEST(Rates, without_a_relay_come_from_what_the_groups_have_settled) {

@@ -10,11 +10,12 @@ import { Chart, Sparkline } from "../parts/chart";
 import { databaseFindings, Findings, relayFindings, stateOf } from "../parts/findings";
 import { Segments } from "../parts/form";
 import { Icon } from "../parts/icons";
+import { rowsOf } from "../parts/pipeline_state";
 import { Table } from "../parts/table";
 import { to } from "../places";
 import { useResource } from "../resource";
 import { useStore } from "../store";
-import type { Group, History, List, Overview, RelayPipeline, Tick } from "../types";
+import type { Group, History, List, Overview, RunningPipeline, Tick } from "../types";
 
 const firstSteps = `select baton.create_outbox('orders');
 select baton.create_consumer_group('billing', 'orders', 'earliest');
@@ -44,7 +45,7 @@ export function OverviewPage(): JSX.Element {
       <Stats tick={tick} history={history} overview={overview} />
       <Charts history={history} range={range} />
       <div class="columns">
-        <RelayPanel tick={tick} />
+        <RunningPanel tick={tick} />
         <GroupsPanel />
       </div>
     </Page>
@@ -111,14 +112,18 @@ function Charts({ history, range }: { history: History | null; range: Range }): 
   );
 }
 
-function RelayPanel({ tick }: { tick: Tick | null }): JSX.Element {
-  const relay = tick?.relay;
+// Pipelines of all relays. One relay tells of a pipeline; others that stand by for it are not listed.
+function RunningPanel({ tick }: { tick: Tick | null }): JSX.Element {
+  const running = tick?.pipelines ?? [];
+  const several = new Set(running.map((one) => one.relay)).size > 1;
+  const rows = rowsOf([], running).map((row) => row.running!);
   return (
-    <Panel title="Pipelines of this relay" flush actions={<a class="button small" href="/pipelines">All pipelines</a>}>
-      <Table<RelayPipeline>
-        caption="pipelines of this relay"
-        rows={relay?.pipelines ?? []}
+    <Panel title="Pipelines that run" flush actions={<a class="button small" href="/pipelines">All pipelines</a>}>
+      <Table<RunningPipeline>
+        caption="pipelines that run"
+        rows={rows}
         id={(one) => one.pipeline}
+        tone={(one) => (one.trouble ? "bad" : "")}
         columns={[
           { name: "pipeline", cell: (one) => <Name of={one.pipeline} href={to.pipeline(one.pipeline)} /> },
           { name: "state", cell: (one) => <State of={stateOf(one)} /> },
@@ -126,11 +131,12 @@ function RelayPanel({ tick }: { tick: Tick | null }): JSX.Element {
           { name: "failed", number: true, cell: (one) => short(one.failed) },
           { name: "p50", number: true, cell: (one) => milliseconds(one.p50_ms) },
           { name: "p99", number: true, cell: (one) => milliseconds(one.p99_ms) },
+          ...(several ? [{ name: "relay", cell: (one: RunningPipeline) => <Name of={one.relay} mono /> }] : []),
         ]}
         empty={
-          relay?.name
+          tick?.relay?.name
             ? <Empty icon="pipeline" title="This relay has no pipeline yet" command="baton pipelines create --sink kafka orders.toml">Write one, then give it to the relay with --config.</Empty>
-            : <Empty icon="pipeline" title="No relay runs in this program" command={relayCommand}>This page is served by baton dashboard. A relay shows its pipelines on its own page.</Empty>
+            : <Empty icon="pipeline" title="No relay runs" command={relayCommand}>Relays that work on this database show their pipelines here.</Empty>
         }
       />
     </Panel>

@@ -17,7 +17,7 @@ export function Badge({ tone = "quiet", children }: { tone?: Tone; children: Com
 
 const tones: Record<string, Tone> = {
   running: "good", active: "good", healthy: "good", ok: "good", processed: "good", settled: "good", enabled: "good", open: "good", live: "good",
-  "in trouble": "bad", retrying: "bad", halted: "bad", failed: "bad", dead: "bad", broken: "bad", stopped: "bad", error: "bad", critical: "bad", unhealthy: "bad",
+  "in trouble": "bad", retrying: "bad", halted: "bad", failed: "bad", dead: "bad", broken: "bad", stopped: "bad", error: "bad", critical: "bad", unhealthy: "bad", "no relay": "bad", "left out": "bad",
   retry: "warn", degraded: "warn", failing: "warn", warning: "warn", blocked: "warn", paused: "warn", left: "warn",
   leased: "accent", pending: "accent", starting: "accent", connecting: "accent",
 };

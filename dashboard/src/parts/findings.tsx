@@ -13,6 +13,8 @@ export interface Shown extends Finding {
 
 const failing = new Set(["retrying", "halted", "failed"]);
 
+export const isFailing = (one: RelayPipeline): boolean => failing.has(one.state);
+
 // What a pipeline does, in a word: one that runs and cannot deliver is in trouble.
 export const stateOf = (one: RelayPipeline): string => (one.trouble && !failing.has(one.state) ? "in trouble" : one.state);
 

@@ -31,6 +31,7 @@ const drawings = {
   replay: "M4 4v6h6M4.6 10A8 8 0 1 1 4 14",
   trash: "M4 7h16M9 7V4h6v3M6 7l1 13h10l1-13",
   edit: "M4 20l1-4L16 5l3 3L8 19zM14 7l3 3",
+  plus: "M12 5v14M5 12h14",
   arrow: "M5 12h14M13 6l6 6-6 6",
 } as const;
 

@@ -44,7 +44,7 @@ export default async function (theatre) {
   const visit = async (page, look, name, path) => {
     await theatre.go(page, path);
     if (name === "overview") await page.waitForFunction(() => document.querySelectorAll(".spark path").length >= 5);
-    if (look !== "phone") findings.push(...(await theatre.axe(page)).map((finding) => `${path} ${look}: ${finding}`));
+    findings.push(...(await theatre.axe(page)).map((finding) => `${path} ${look}: ${finding}`));
     const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
     if (wide > 0) findings.push(`${path} ${look}: ${wide} pixels wider than the screen`);
     await theatre.shoot(page, `${look}/${name}`);

@@ -41,6 +41,32 @@ export default async function (theatre) {
   await way.getByText("delivered and settled").first().waitFor();
   await page.getByLabel("payload").getByText("Ada Lovelace").waitFor();
 
+  // All outboxes are searched at once, adopted tables too: by key, then page after page, and a row leads to its way.
+  const back = page.url();
+  await theatre.run(`create table mails (id int primary key, event uuid not null default gen_random_uuid(), kind text, whose text, payload jsonb, at timestamptz not null, done_at timestamptz, tries int not null default 0);
+    select baton.adopt_outbox('mails', mapping => '{"columns": {"id": "id", "event_id": "event", "event_type": "kind", "aggregate_id": "whose", "payload": "payload", "occurred_at": "at", "processed_at": "done_at", "attempts": "tries"}, "attempts": {"limit": 2}, "backoff": {"kind": "none"}}');
+    insert into mails select n, gen_random_uuid(), 'mail.written', 'everywhere', '{"mail": "hello"}', now() - interval '1 minute', now() from generate_series(1, 70) n;
+    select baton.publish('orders', 'order.placed', '{"here": 1}', 'order', 'everywhere'), baton.publish('invoices', 'invoice.sent', '{"here": 1, "total": 1}', 'invoice', 'everywhere')`);
+  await theatre.go(page, "/events");
+  await page.getByRole("columnheader", { name: "outbox" }).waitFor();
+  await page.getByLabel("Key", { exact: true }).fill("everywhere");
+  await page.waitForURL(/key=everywhere/);
+  const found = page.getByRole("region", { name: "events", exact: true }).locator("tbody tr");
+  await theatre.until("all outboxes were searched", async () => {
+    const rows = (await found.allInnerTexts()).join("\n");
+    return ["orders", "invoices", "mails"].every((name) => rows.includes(name)) && !rows.includes("order.paid");
+  });
+  await theatre.shoot(page, "light/events_everywhere");
+  await page.getByRole("button", { name: /more/i }).click();
+  await theatre.until("the second page is there", async () => (await found.count()) === 72);
+  await page.getByLabel("Type", { exact: true }).fill("mail.written");
+  await theatre.until("only mails are left", async () => (await found.filter({ hasText: "order.placed" }).count()) === 0 && (await found.count()) >= 50);
+  await found.filter({ hasText: "mail.written" }).first().getByRole("link", { name: "mail.written" }).click();
+  await page.locator(".timeline").getByText("the row of").waitFor();
+  await theatre.run("select baton.unadopt_outbox('mails'); drop table mails");
+  await page.goto(back);
+  await theatre.settle(page);
+
   // It goes on in an inbox of this database, and the page follows.
   await theatre.sql("select baton.create_inbox('courier')");
   await theatre.sql(`select baton.receive('courier', '${id}', 'order.paid', '{}')`);
@@ -53,7 +79,16 @@ export default async function (theatre) {
   await theatre.go(page, "/pipelines/orders-to-redis");
   await page.getByLabel("settings", { exact: true }).getByText("shop.orders").waitFor();
   await page.getByRole("button", { name: "Show", exact: true }).click();
-  await page.locator(".rendered, .panel-body .faint").first().waitFor();
+  await page.locator("[data-waiting]").waitFor();
+  await page.locator(".rendered").first().getByText("shop.orders").waitFor();
+  // Of an outbox that is all delivered the last events are shown, and which of them would not be sent, and why.
+  await theatre.go(page, "/pipelines/claims-to-redis");
+  await theatre.sql(`select baton.publish('claims', 'claim.made', '{"claim": "first"}', 'claim', 9)`);
+  await theatre.until("the claim is delivered", async () => (await theatre.ask("broker has claim", "first")) === "yes");
+  await theatre.until("it is settled", async () => (await theatre.sql("select lag_rows from baton.group_lag where group_name = 'claims-to-redis'")) === "0");
+  await page.getByRole("button", { name: "Show", exact: true }).click();
+  await page.locator('[data-waiting="false"]', { hasText: "Nothing waits" }).waitFor();
+  await page.locator(".rendered", { hasText: "first" }).waitFor();
   await theatre.go(page, "/storage");
   await page.getByRole("row", { name: /orders.*open/ }).first().waitFor();
 
