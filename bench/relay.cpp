@@ -17,8 +17,8 @@
 #include <fstream>
 #include <thread>
 
-#include "base/life_sign.hpp"
 #include "assembly/pipeline_parts.hpp"
+#include "base/life_sign.hpp"
 #include "base/process.hpp"
 #include "brokers/kafka/tests/server.hpp"
 #include "brokers/nats/tests/server.hpp"

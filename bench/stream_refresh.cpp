@@ -17,8 +17,8 @@
 #include <fstream>
 #include <thread>
 
-#include "base/life_sign.hpp"
 #include "assembly/pipeline_parts.hpp"
+#include "base/life_sign.hpp"
 #include "brokers/redis/tests/server.hpp"
 #include "kit/measure.hpp"
 #include "kit/relay_process.hpp"

@@ -134,8 +134,7 @@ void put(Writer& writer, const TupleTableSlot* row, int16 weight) {
         writer.values[to] = writer.nulls[to] ? Datum{0} : row->tts_values[from - 1];
         ++to;
     }
-    HeapTuple const formed =
-        heap_form_tuple(RelationGetDescr(writer.buffer), writer.values, writer.nulls);
+    HeapTuple const formed = heap_form_tuple(RelationGetDescr(writer.buffer), writer.values, writer.nulls);
     if (formed->t_len > TOAST_TUPLE_THRESHOLD && !has_room(writer)) {
         heap_freetuple(formed);
         writer.missed = true;
@@ -295,7 +294,8 @@ void overtake_truncations(Oid source) {
 // pg::call.
 bool capture(const stream::OpenTarget& open, const TriggerData& trigger, Firing firing,
              std::int64_t expected) {
-    Writer writer{open.target, open.buffer, expected, nullptr, 0, 0, nullptr, nullptr, nullptr, nullptr, false};
+    Writer writer{open.target, open.buffer, expected, nullptr, 0,    0,
+                  nullptr,     nullptr,     nullptr,  nullptr, false};
     if (!open.target->fits || firing == Firing::end)
         put(writer, nullptr, stream::something_was_missed);
     else if (firing == Firing::statement)

@@ -63,8 +63,7 @@ const Frontier& frontier_of_this_refresh() {
 // The same, to compare rows with: a full refresh has none, and its query may call what it likes.
 const Frontier& comparable_frontier() {
     const Frontier& frontier = frontier_of_this_refresh();
-    if (!frontier.is_comparable())
-        throw SqlError("no refresh that follows changes is under way", "55000");
+    if (!frontier.is_comparable()) throw SqlError("no refresh that follows changes is under way", "55000");
     return frontier;
 }
 

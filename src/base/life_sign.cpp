@@ -20,12 +20,13 @@ namespace {
 std::string in_hex(std::uint64_t number) {
     constexpr std::string_view digits = "0123456789abcdef";
     std::string text(16, '0');
-    for (auto digit = text.rbegin(); digit != text.rend(); ++digit, number >>= 4U) *digit = digits[number & 15U];
+    for (auto digit = text.rbegin(); digit != text.rend(); ++digit, number >>= 4U)
+        *digit = digits[number & 15U];
     return text;
 }
 
-// This start of this machine, and the network namespace in it: signs are seen there and nowhere else. Empty when the
-// system does not tell.
+// This start of this machine, and the network namespace in it: signs are seen there and nowhere else. Empty
+// when the system does not tell.
 std::string find_place() {
     std::string boot;
     std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
@@ -86,7 +87,8 @@ bool life_has_ended(std::string_view name) {
     static const std::string place = find_place();
     if (place.empty() || name.size() <= sign_length) return false;
     const auto sign = name.substr(name.size() - sign_length);
-    if (name[name.size() - sign_length - 1] != ':' || sign[16] != ':' || sign.substr(17) != place) return false;
+    if (name[name.size() - sign_length - 1] != ':' || sign[16] != ':' || sign.substr(17) != place)
+        return false;
     const int socket = open_socket();
     if (socket < 0) return false;
     const Address address(sign);

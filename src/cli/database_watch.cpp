@@ -28,8 +28,7 @@ constexpr auto leave_limit = 1s;
 
 }  // namespace
 
-DatabaseWatch::DatabaseWatch(std::string db, std::string owner, const Log& log,
-                             RelayNotes::Sources notes)
+DatabaseWatch::DatabaseWatch(std::string db, std::string owner, const Log& log, RelayNotes::Sources notes)
     : db_(std::move(db)),
       owner_(std::move(owner)),
       log_(log),

@@ -185,8 +185,9 @@ std::vector<std::string> chosen(Operator& with, const DeadAsked& asked) {
         throw UsageError("name letters, or choose them with --in, --type and the like or --all; not both");
     if (!asked.letters.empty()) return asked.letters;
     if (!filtered)
-        throw UsageError("no letters are named",
-                         "name them as baton dead list does, or choose with --in, --type and the like or --all");
+        throw UsageError(
+            "no letters are named",
+            "name them as baton dead list does, or choose with --in, --type and the like or --all");
     std::vector<std::string> found;
     Json arguments = asked.filter();
     arguments["limit"] = 1000;
@@ -256,9 +257,10 @@ int change_many(const DeadAsked& asked, const std::string& operation, const std:
         std::cerr << counted_letters(static_cast<std::size_t>(gone)) << (gone == 1 ? " was" : " were")
                   << " gone when their turn came\n";
     if (left > 0)
-        throw Error(counted_letters(left) + " of adopted tables " + (left == 1 ? "was" : "were") + " left out",
-                    "settle such a row in the table itself, which belongs to its application: baton dead "
-                    "list --kind outbox");
+        throw Error(
+            counted_letters(left) + " of adopted tables " + (left == 1 ? "was" : "were") + " left out",
+            "settle such a row in the table itself, which belongs to its application: baton dead "
+            "list --kind outbox");
     return done;
 }
 

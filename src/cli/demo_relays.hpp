@@ -17,8 +17,7 @@ namespace baton::cli {
 
 class DemoRelays {
   public:
-    DemoRelays(const std::string& db, const DemoFiles& files)
-        : identity_{db, show_life()}, files_(files) {}
+    DemoRelays(const std::string& db, const DemoFiles& files) : identity_{db, show_life()}, files_(files) {}
 
     void start();
     // Carry parcels to a webhook, too.

@@ -41,9 +41,10 @@ int event(const EventAsked& asked) {
                   {"occurred_at", "occurred", Form::time},
                   {"committed_at", "committed", Form::time}});
     if (way["committed_at"].is_null())
-        std::cout << toned(screen, Tone::faint,
-                           "when it was committed is not known: the server keeps that with track_commit_timestamp")
-                  << "\n";
+        std::cout
+            << toned(screen, Tone::faint,
+                     "when it was committed is not known: the server keeps that with track_commit_timestamp")
+            << "\n";
     std::cout << toned(screen, Tone::faint, "payload") << "  "
               << harmless(with.db().value("select $1::json -> 'event' -> 'payload'", {answer})) << "\n";
     for (auto& group : way["groups"])

@@ -56,8 +56,7 @@ void add_init(Program& program) {
                                    "print the SQL that installs baton where it is not, for a migration, and "
                                    "connect nowhere (plain SQL, unless --mode extension)");
     command.add_flag("--json", options->json, "print JSON, for programs")->excludes(print);
-    command
-        .add_option("--from", options->from, "with --print-sql: upgrade from this version instead")
+    command.add_option("--from", options->from, "with --print-sql: upgrade from this version instead")
         ->needs(print);
 }
 

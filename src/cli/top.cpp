@@ -337,7 +337,7 @@ class Top {
     std::map<std::string, Json> items_;  // with their rates
     std::string trouble_;                // why nothing newer is known
     mutable std::size_t longest_scroll_ = 0;
-    std::mutex mutex_;                   // place_ is read by the question
+    std::mutex mutex_;  // place_ is read by the question
     Place place_;
     Question<Seen> question_;  // the last: its thread ends before what it looks at
 };

@@ -18,9 +18,9 @@ std::optional<std::vector<Trouble>> TroubleNotes::due(const std::vector<Trouble>
     if (lost_) return lasting;
     const bool late = at - written_at_ >= pause;
     if (lasting == written_) return renew && late ? std::optional(lasting) : std::nullopt;
-    const bool only_words =
-        std::equal(lasting.begin(), lasting.end(), written_.begin(), written_.end(),
-                   [](const Trouble& a, const Trouble& b) { return a.pipeline == b.pipeline && a.state == b.state; });
+    const bool only_words = std::equal(
+        lasting.begin(), lasting.end(), written_.begin(), written_.end(),
+        [](const Trouble& a, const Trouble& b) { return a.pipeline == b.pipeline && a.state == b.state; });
     if (only_words && !late) return std::nullopt;
     return lasting;
 }

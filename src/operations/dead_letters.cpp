@@ -129,10 +129,11 @@ std::string discard(Connection& db, const Arguments& given) {
         postgres::Params params{array_of(ids), given.param("reason"), given.param("missing_ok")};
         if (place.kind == "inbox") params.push_back(name_of_place(db, place));
         discarded +=
-            db.query(place.kind == "group"
-                         ? "select baton.discard_dead_letters($1::bigint[], $2, missing_ok => $3::boolean)"
-                         : "select baton.discard_inbox_messages($4, $1::text[], $2, missing_ok => $3::boolean)",
-                     params)
+            db.query(
+                  place.kind == "group"
+                      ? "select baton.discard_dead_letters($1::bigint[], $2, missing_ok => $3::boolean)"
+                      : "select baton.discard_inbox_messages($4, $1::text[], $2, missing_ok => $3::boolean)",
+                  params)
                 .number(0, 0);
     }
     return Json{{"discarded", discarded}}.dump();
@@ -180,12 +181,14 @@ std::vector<Operation> dead_letter_operations() {
                         {"event_type", Kind::text, "only this type"},
                         {"since", Kind::time, "only those given up from this moment on"},
                         {"until", Kind::time, "only those given up before this moment"},
-                        {"error", Kind::text, "only those with this in their error, in small letters or capitals"},
+                        {"error", Kind::text,
+                         "only those with this in their error, in small letters or capitals"},
                         {"key", Kind::text, "only this key"},
                         {"tenant", Kind::text, "only this tenant"}},
          .answer = Answer::page,
          .shape = letter_shape,
-         .sql = "select d.* from baton.all_dead_letters($1, $2, $3, $9, $10::int, since => $4::timestamptz, until "
+         .sql = "select d.* from baton.all_dead_letters($1, $2, $3, $9, $10::int, since => $4::timestamptz, "
+                "until "
                 "=> $5::timestamptz, error_part => $6, in_key => $7, tenant => $8) d"},
         {.name = "show_dead_letter",
          .method = "GET",

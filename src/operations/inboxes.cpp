@@ -49,9 +49,10 @@ const Shape message_shape{
 // What a message in a list says beyond that.
 Shape listed_message_shape() {
     Shape shape = message_shape;
-    shape.insert(shape.end() - 1,
-                 {{"tenant_id", Kind::text, "tenant"},
-                  {"failures", Kind::json, "the latest failed attempts: at, attempt, error; not of adopted tables"}});
+    shape.insert(
+        shape.end() - 1,
+        {{"tenant_id", Kind::text, "tenant"},
+         {"failures", Kind::json, "the latest failed attempts: at, attempt, error; not of adopted tables"}});
     return shape;
 }
 

@@ -71,7 +71,8 @@ bool is_of(Kind kind, const nlohmann::json& value) {
         case Kind::boolean:
             return value.is_boolean();
         case Kind::texts:
-            return value.is_array() && std::ranges::all_of(value, [](const auto& item) { return item.is_string(); });
+            return value.is_array() &&
+                   std::ranges::all_of(value, [](const auto& item) { return item.is_string(); });
         default:
             return value.is_string();
     }

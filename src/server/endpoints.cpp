@@ -201,16 +201,15 @@ const std::vector<Endpoint>& own_endpoints() {
                         .about = "the newest 200 alerts that this program has heard, the latest first"},
                        alerts_schema()});
         for (auto& endpoint : pipeline_endpoints()) own.push_back(std::move(endpoint));
-        own.push_back(
-            {{.name = "follow",
-              .method = "GET",
-              .path = "/live",
-              .about = "server-sent events: tick every 2 s (overview, relay, pipelines "
-                       "of all relays, sample), alert when one is "
-                       "heard"},
-             {{"type", "string"}},
-             false,
-             "text/event-stream"});
+        own.push_back({{.name = "follow",
+                        .method = "GET",
+                        .path = "/live",
+                        .about = "server-sent events: tick every 2 s (overview, relay, pipelines "
+                                 "of all relays, sample), alert when one is "
+                                 "heard"},
+                       {{"type", "string"}},
+                       false,
+                       "text/event-stream"});
         own.push_back(
             {{.name = "describe_api", .method = "GET", .path = "/openapi.json", .about = "this description"},
              {{"type", "object"}},

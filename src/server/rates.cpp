@@ -86,17 +86,16 @@ void Rates::follow(const Database& database, const std::string& but_for) {
             const bool is_new = looked_at_ > 0 && one.began > looked_at_ - 2 * note_interval;
             Noted fresh{counted, one.noted_at, {}};
             if (is_new)
-                fresh.flow = flow({}, counted,
-                                  std::max({1.0, one.noted_at - one.began, database.now - looked_at_}));
+                fresh.flow =
+                    flow({}, counted, std::max({1.0, one.noted_at - one.began, database.now - looked_at_}));
             noted_.emplace(key, std::move(fresh));
         } else if (auto& known = found->second; one.noted_at > known.noted_at) {
             known = {counted, one.noted_at, flow(known.counted, counted, one.noted_at - known.noted_at)};
         }
         if (const auto& known = noted_[key].flow) flows_[key] = *known;
     }
-    std::erase_if(noted_, [&](const auto& entry) {
-        return entry.second.noted_at < database.now - longest_silence;
-    });
+    std::erase_if(noted_,
+                  [&](const auto& entry) { return entry.second.noted_at < database.now - longest_silence; });
     looked_at_ = database.now;
 }
 

@@ -59,7 +59,8 @@ class Rates {
     };
     using Key = std::pair<std::string, std::string>;  // relay and pipeline
 
-    // `seconds`: any clock. Where no relay reads a group, what was delivered is computed from the group's lag.
+    // `seconds`: any clock. Where no relay reads a group, what was delivered is computed from the group's
+    // lag.
     Sample sample(double seconds, const std::optional<Database>& database,
                   const std::optional<Inside>& inside);
     // Of each pipeline at the last sample.

@@ -107,8 +107,7 @@ std::vector<NotedPipeline> as_noted(const RelayNow& relay) {
         one.detail = status.detail;
         one.trouble = status.trouble;
         one.delivered = static_cast<double>(status.counts.delivered);
-        one.failed =
-            static_cast<double>(status.counts.retried + status.counts.parked + status.counts.dead);
+        one.failed = static_cast<double>(status.counts.retried + status.counts.parked + status.counts.dead);
         one.buffered = static_cast<double>(status.buffered);
         std::ranges::copy(status.counts.latency.counts(), one.latency.begin());
         all.push_back(std::move(one));

@@ -44,7 +44,8 @@ std::unique_ptr<AdoptedSource> AdoptedSource::take(const AdoptedOptions& options
         patience->lasts_until(session_end(asked, options.lease));
         const auto taken = take_or_follow([&](const std::string& gone) {
             return db->query(
-                "select epoch, held_by, held_until from baton_internal.take_adopted($1, $2, $3::interval, nullif($4, ''))",
+                "select epoch, held_by, held_until from baton_internal.take_adopted($1, $2, $3::interval, "
+                "nullif($4, ''))",
                 {table.id(), options.owner, interval(options.lease), gone});
         });
         if (taken.is_null(0, 0)) {

@@ -8,9 +8,9 @@
 
 namespace baton::tables {
 
-// Ask for a table with `take`, which is given the owner that is known to be gone, or nothing. The answer has no epoch
-// while somebody else has the table; when that is a process of this machine that has ended, ask once more. What such an
-// owner had in flight is sent again, as after any crash.
+// Ask for a table with `take`, which is given the owner that is known to be gone, or nothing. The answer has
+// no epoch while somebody else has the table; when that is a process of this machine that has ended, ask once
+// more. What such an owner had in flight is sent again, as after any crash.
 template <typename Take>
 postgres::Result take_or_follow(const Take& take) {
     auto taken = take("");

@@ -174,7 +174,8 @@ HttpResponse HttpTransfers::finish(Transfer& transfer, CURLcode result) const {
     long reason = 0;
     curl_easy_getinfo(transfer.easy.get(), CURLINFO_OS_ERRNO, &reason);
     if (reason != 0) response.error += ": " + std::generic_category().message(static_cast<int>(reason));
-    // Somebody who was asked and answers what is no HTTP gives the same code as an address of another protocol.
+    // Somebody who was asked and answers what is no HTTP gives the same code as an address of another
+    // protocol.
     long asked = 0;
     curl_easy_getinfo(transfer.easy.get(), CURLINFO_REQUEST_SIZE, &asked);
     const bool reached = transfer.attempted || asked > 0;

@@ -10,8 +10,7 @@ namespace {
 
 TEST(DemoPage, its_link_shows_the_outage_and_the_dead_letter_and_both_are_mended_there) {
     const TemporaryFolder folder;
-    KeptDemo demo(folder,
-                  {"--seconds", "1", "--mode", "sql", "--data-dir", (folder / "server").string()});
+    KeptDemo demo(folder, {"--seconds", "1", "--mode", "sql", "--data-dir", (folder / "server").string()});
     const auto answer = [&demo](const std::string& what, const std::string&) -> std::string {
         if (what != "press enter") throw Error("a scenario asks for \"" + what + "\"");
         demo.press_enter();

@@ -32,8 +32,8 @@ class Stand {
 
     // Events per second that its server can take for long.
     virtual double rate() const { return 400; }
-    // Kill the server hard and start it again on its data; a stand without a server, or with one that does not
-    // come back as it was, leaves these alone.
+    // Kill the server hard and start it again on its data; a stand without a server, or with one that does
+    // not come back as it was, leaves these alone.
     virtual bool has_server() const { return true; }
     virtual void kill_server() {}
     virtual void start_server() {}

@@ -261,14 +261,16 @@ TEST(Event, tells_its_whole_way_from_commit_to_handler) {
                        .output = folder / "relay.log",
                        .environment = {{"DATABASE_URL", url}},
                        .dies_with_us = true});
-        wait_until("the group has settled the event", [&] { return way()["groups"][0]["state"] == "settled"; });
+        wait_until("the group has settled the event",
+                   [&] { return way()["groups"][0]["state"] == "settled"; });
     }
     ASSERT_EQ(way()["inboxes"].size(), 1);
     EXPECT_EQ(way()["inboxes"][0]["inbox"], "public.payments");
     EXPECT_FALSE(way()["inboxes"][0]["received_at"].is_null());
     EXPECT_TRUE(way()["inboxes"][0]["processed_at"].is_null());
-    db.query("select baton.complete_inbox('payments', array_agg(event_id), lease_token => "
-             "(array_agg(lease_token))[1]) from baton.claim_inbox('payments', 'w')");
+    db.query(
+        "select baton.complete_inbox('payments', array_agg(event_id), lease_token => "
+        "(array_agg(lease_token))[1]) from baton.claim_inbox('payments', 'w')");
     EXPECT_EQ(way()["inboxes"][0]["state"], "processed");
     EXPECT_FALSE(way()["inboxes"][0]["processed_at"].is_null());
     const auto told = run_baton({"event", id}, {{"BATON_DB", url}});
@@ -294,7 +296,8 @@ TEST_P(Operating, an_inbox_tells_what_blocks_its_aggregates_and_shows_messages_b
     const Json dead = json({"inboxes", "payments", "--messages", "--state", "dead"})["items"];
     ASSERT_EQ(dead.size(), 1);
     EXPECT_EQ(dead[0]["event_id"], "p1");
-    EXPECT_TRUE(contains(run({"inboxes", "payments", "--messages", "--limit", "1"}).output, "there are more"));
+    EXPECT_TRUE(
+        contains(run({"inboxes", "payments", "--messages", "--limit", "1"}).output, "there are more"));
     EXPECT_EQ(run({"inboxes", "payments", "--messages", "--state", "asleep"}).exit_code, 1);
     EXPECT_EQ(run({"inboxes", "payments", "--gaps", "--state", "dead"}).exit_code, 1);
     EXPECT_EQ(run({"inboxes", "payments", "--state", "dead"}).exit_code, 1);

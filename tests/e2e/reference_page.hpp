@@ -14,8 +14,8 @@ namespace baton::test {
 inline void compare_page(const std::string& name, const std::string& text) {
     const auto file = std::filesystem::path(BATON_SOURCE) / "docs" / name;
     if (std::getenv("BATON_WRITE_DOCS") != nullptr) return write_text(file, text);
-    EXPECT_EQ(read_text(file), text)
-        << "run this test with BATON_WRITE_DOCS=1 to write " << name << ", and look at what changed";
+    EXPECT_EQ(read_text(file), text) << "run this test with BATON_WRITE_DOCS=1 to write " << name
+                                     << ", and look at what changed";
 }
 
 }  // namespace baton::test

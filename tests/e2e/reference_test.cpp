@@ -13,8 +13,8 @@ using namespace baton::test;
 
 namespace {
 
-// A chapter of the page, and the files of sql/ whose objects stand there, by the beginning of their names. So a
-// new file finds its place by its name.
+// A chapter of the page, and the files of sql/ whose objects stand there, by the beginning of their names. So
+// a new file finds its place by its name.
 struct Chapter {
     const char* title;
     std::vector<const char*> files;
@@ -68,9 +68,8 @@ constexpr const char* relations = R"sql(
 
 void add(Entries& entries, const postgres::Result& rows) {
     for (int row = 0; row < rows.rows(); ++row)
-        entries[rows.text(row, 0) + rows.text(row, 2)] = {rows.text(row, 0), rows.text(row, 1),
-                                                          rows.text(row, 2), rows.text(row, 3),
-                                                          rows.text(row, 4)};
+        entries[rows.text(row, 0) + rows.text(row, 2)] = {
+            rows.text(row, 0), rows.text(row, 1), rows.text(row, 2), rows.text(row, 3), rows.text(row, 4)};
 }
 
 // What each outbox and inbox brings along.
@@ -109,10 +108,12 @@ struct Catalog {
 
 Catalog ask(Form form) {
     Connection db(shared_cluster(form).fresh_database());
-    db.exec("select baton.create_outbox('orders'), baton.create_inbox('payments'), "
-            "baton.create_inbox('urgent')");
-    db.exec("select baton.enable_inbox_ordering('payments', sequence_num_col => 'sequence_num'), "
-            "baton.enable_inbox_priority('urgent')");
+    db.exec(
+        "select baton.create_outbox('orders'), baton.create_inbox('payments'), "
+        "baton.create_inbox('urgent')");
+    db.exec(
+        "select baton.enable_inbox_ordering('payments', sequence_num_col => 'sequence_num'), "
+        "baton.enable_inbox_priority('urgent')");
     Catalog catalog;
     catalog.settings = db.value(settings);
     add(catalog.all, db.query(routines));
@@ -218,10 +219,12 @@ std::string write_page(const Catalog& extension, const Catalog& plain) {
                     write_columns(out, entry);
                 else
                     write_routine(out, entry);
-                out << "\n" << (relation ? "A " + entry.kind + ": " : "") << entry.comment << "."
+                out << "\n"
+                    << (relation ? "A " + entry.kind + ": " : "") << entry.comment << "."
                     << form_of(key, extension.all, plain.all) << "\n\nMay "
-                    << (relation ? "read: " : "call: ") << (entry.callers.empty() ? "the owner alone" : entry.callers)
-                    << "\n" << (key == same.back() ? "" : "\n");
+                    << (relation ? "read: " : "call: ")
+                    << (entry.callers.empty() ? "the owner alone" : entry.callers) << "\n"
+                    << (key == same.back() ? "" : "\n");
             }
         }
     }
@@ -230,8 +233,9 @@ std::string write_page(const Catalog& extension, const Catalog& plain) {
         const Entry& entry = extension.made.at(name);
         out << "\n### " << title << "\n\n";
         write_columns(out, entry);
-        out << "\n" << (entry.comment.empty() ? "" : entry.comment + ".\n\n") << "May read: "
-            << (entry.callers.empty() ? "the owner alone" : entry.callers) << "\n";
+        out << "\n"
+            << (entry.comment.empty() ? "" : entry.comment + ".\n\n")
+            << "May read: " << (entry.callers.empty() ? "the owner alone" : entry.callers) << "\n";
     }
     out << preface_of_settings << extension.settings << "\n";
     return out.str();

@@ -30,8 +30,7 @@ class Relaying : public testing::TestWithParam<Form> {
     void write_config(const std::string& sink, const std::string& more = {}, const std::string& name = "one",
                       const std::string& lease = "2s") {
         std::ofstream(folder / (name + ".toml"))
-            << more
-            << "[[pipeline]]\nname = \"out\"\n[pipeline.source]\noutbox = \"orders\"\nlease = \""
+            << more << "[[pipeline]]\nname = \"out\"\n[pipeline.source]\noutbox = \"orders\"\nlease = \""
             << lease << "\"\n[pipeline.sink]\n"
             << sink;
     }

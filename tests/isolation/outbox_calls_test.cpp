@@ -17,9 +17,10 @@ class OutboxCalls : public testing::TestWithParam<Form> {};
 
 constexpr auto deadlock = "40P01";
 
-// Publish until told to stop, by name or by the outbox's own function; returns how many events were taken. A name that
-// is gone for a moment is refused. A publisher that waited for one table and finds its name at the other holds both, as
-// who exchanges their names does: the server may end either of the two, and nothing else is refused.
+// Publish until told to stop, by name or by the outbox's own function; returns how many events were taken. A
+// name that is gone for a moment is refused. A publisher that waited for one table and finds its name at the
+// other holds both, as who exchanges their names does: the server may end either of the two, and nothing else
+// is refused.
 long publish_until(const std::string& url, const std::atomic<bool>& stop, const std::string& statement) {
     Connection db(url);
     db.prepare("publish", statement);
@@ -40,7 +41,8 @@ void exchange_names(Connection& db) {
     for (;;) {
         try {
             db.exec(
-                "begin; alter table red rename to other; alter table blue rename to red; alter table other rename to "
+                "begin; alter table red rename to other; alter table blue rename to red; alter table other "
+                "rename to "
                 "blue; commit");
             return;
         } catch (const SqlError& error) {

@@ -60,7 +60,8 @@ const std::vector<StreamMutation> wrong_rules = {
      R"(regexp_replace(delta, 'a\.baton_weight from (change_\d+) a\)', 'abs(a.baton_weight) as baton_weight from \1 a)', 'g'))"},
     {"scan: late commits are passed over",
      "replace(delta, 'baton_internal.is_unseen(xid, step)', "
-     "'xid >= (select pg_snapshot_xmax(s.frontier) from baton.stream_tables s where s.relation = '':table''::regclass)')"}};
+     "'xid >= (select pg_snapshot_xmax(s.frontier) from baton.stream_tables s where s.relation = "
+     "'':table''::regclass)')"}};
 
 }  // namespace
 

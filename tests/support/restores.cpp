@@ -115,8 +115,9 @@ void dump_and_restore(const std::string& from, const std::string& to, const Dump
                                "--section=post-data", "-d", to, file}});
         Connection db(to);  // a session ends a moment after the program whose it was
         wait_until("the sessions of pg_restore are gone", [&] {
-            return db.value("select count(*) from pg_stat_activity where datname = current_database() and "
-                            "application_name = 'pg_restore'") == "0";
+            return db.value(
+                       "select count(*) from pg_stat_activity where datname = current_database() and "
+                       "application_name = 'pg_restore'") == "0";
         });
         if (dump.between) dump.between("post-data");
         return;

@@ -6,8 +6,8 @@
 #include <fstream>
 #include <set>
 
-#include "base/life_sign.hpp"
 #include "assembly/pipeline_parts.hpp"
+#include "base/life_sign.hpp"
 #include "cli/traces.hpp"
 #include "relay/config.hpp"
 

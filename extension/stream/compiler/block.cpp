@@ -126,8 +126,9 @@ bool groups_by_images(const Query& query) {
     const auto clauses = pg::elements<SortGroupClause>(query.groupClause);
     return std::all_of(clauses.begin(), clauses.end(), [&](const SortGroupClause* clause) {
         return equality_is_image(column_of("k", pg::call([&] {
-            return get_sortgroupclause_expr(const_cast<SortGroupClause*>(clause), query.targetList);
-        })));
+                                               return get_sortgroupclause_expr(
+                                                   const_cast<SortGroupClause*>(clause), query.targetList);
+                                           })));
     });
 }
 

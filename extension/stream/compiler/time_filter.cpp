@@ -120,7 +120,8 @@ const Operator& time_filter(Compiler& compiler, const Operator& input, Node* con
     Operator& times = compiler.make("times", {});  // nobody sees it
     times.columns = {{"present", TIMESTAMPTZOID, -1, InvalidOid}, {"past", TIMESTAMPTZOID, -1, InvalidOid}};
     times.origins = {present, past};
-    compiler.script().add_view(times.now, "select pg_catalog.now() as present, baton_internal.frontier_time() as past");
+    compiler.script().add_view(times.now,
+                               "select pg_catalog.now() as present, baton_internal.frontier_time() as past");
     const auto at = [&](Origin time) {
         Node* const bound = pg::call([&] { return replace_time(condition, &time); });
         return expression_text(bound, {{"a", &input}, {"t", &times}});
