@@ -32,6 +32,22 @@ as $$
 $$;
 comment on function baton_internal.tell_groups(text, boolean) is 'what the metrics of a relay say of groups';
 
+-- How many partitions of an outbox are there for the ids to come. The catalog alone would not do: it learns where the log is, and what somebody has
+-- dropped, when maintenance runs, and this is asked because it may not.
+create function baton_internal.partitions_ahead(outbox_id int)
+returns bigint
+language sql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+    select count(*)
+      from baton_internal.outbox_partitions p
+      join baton.outboxes o using (outbox_id)
+      join pg_class c on c.oid = p.relation
+     where p.outbox_id = $1 and p.state in ('new', 'ahead')
+       and p.first_id > coalesce(pg_sequence_last_value(pg_get_serial_sequence(o.relation::text, 'id')::regclass), 0)
+$$;
+comment on function baton_internal.partitions_ahead(int) is 'partitions that are ready for the events to come';
+
 -- Outboxes. Ids that publishers drew count as published, those of transactions that were rolled back as well.
 create function baton_internal.tell_outboxes()
 returns table (outbox text, published float8, bytes float8, partitions float8, partitions_ahead float8, retention_overdue float8, maintenance_failing float8,
@@ -40,7 +56,7 @@ language sql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
     select d.outbox, o.events_retired + d.row_estimate, d.total_bytes, d.partitions,
-           (select count(*) from baton_internal.outbox_partitions p where p.outbox_id = o.outbox_id and p.state in ('new', 'ahead')),
+           baton_internal.partitions_ahead(o.outbox_id),
            coalesce(extract(epoch from clock_timestamp() - (baton_internal.overdue_partition(o)).since - d.retention), 0),
            (o.maintenance_error is not null)::int, (d.storage_status = 'critical')::int, a.open, coalesce(a.seconds, 0)
       from baton.describe_outboxes(null) d
@@ -162,3 +178,4 @@ $$;
 comment on function baton_internal.tell_transactions() is 'what the metrics say of transactions';
 
 select baton_internal.declare_privileges('execute', '{baton_relay}', '{tell_groups,tell_outboxes,tell_inboxes,tell_streams,tell_jobs,tell_transactions}');
+select baton_internal.declare_privileges('execute', '{baton_relay,baton_operator,baton_viewer}', '{partitions_ahead}');

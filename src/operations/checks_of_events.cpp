@@ -97,7 +97,7 @@ const Check partitions{"partitions ahead", false, R"sql(
            'when the next partition is missing, publishers fail' as note
       from baton.outboxes o join pg_class c on c.oid = o.relation cross join lateral format('%s.%I', c.relnamespace::regnamespace, c.relname) n (name)
      where o.created_at < clock_timestamp() - interval '5 minutes'
-       and not exists (select from baton_internal.outbox_partitions p where p.outbox_id = o.outbox_id and p.state in ('new', 'ahead')))sql"};
+       and baton_internal.partitions_ahead(o.outbox_id) = 0)sql"};
 
 const Check maintenance{"maintenance of outboxes", false, R"sql(
     select 'error' as severity, n.name as object, 'maintenance failed: ' || o.maintenance_error as what, format('call baton.run_maintenance(%L);', n.name) as fix,

@@ -40,6 +40,21 @@ select baton.drop_consumer_group('far'), baton.drop_outbox('many');
 call baton.run_maintenance();
 select is((select (published, partitions_ahead, retention_overdue, maintenance_failing, storage_critical, publishers)::text from baton_internal.tell_outboxes()),
           '(10,2,0,0,0,0)', 'an outbox in order');
+-- what nobody has told the catalog: the log has gone on by itself, or the tables are gone
+select pg_sequence_last_value(pg_get_serial_sequence('log', 'id')::regclass) as last_id \gset
+begin;
+select setval(pg_get_serial_sequence('log', 'id'), (select p.first_id - 1 from baton_internal.outbox_partitions p where p.state in ('new', 'ahead') order by 1 limit 1));
+select is((select partitions_ahead from baton_internal.tell_outboxes()), 2::float8, 'the last id of a partition is drawn, and two follow');
+select nextval(pg_get_serial_sequence('log', 'id'));
+select is((select partitions_ahead from baton_internal.tell_outboxes()), 1::float8, 'the log has reached the next one, though nobody has written that down');
+select setval(pg_get_serial_sequence('log', 'id'), (select max(p.first_id) from baton_internal.outbox_partitions p));
+select is((select partitions_ahead from baton_internal.tell_outboxes()), 0::float8, 'and the last one');
+rollback;
+select setval(pg_get_serial_sequence('log', 'id'), :last_id);
+begin;
+do $$ declare p record; begin for p in select * from baton_internal.outbox_partitions where state in ('new', 'ahead') loop execute format('drop table %s', p.relation); end loop; end $$;
+select is((select partitions_ahead from baton_internal.tell_outboxes()), 0::float8, 'tables that somebody has dropped are not there');
+rollback;
 update baton.outboxes set partition_interval = '1 microsecond';
 call baton.run_maintenance();
 call baton.run_maintenance();
