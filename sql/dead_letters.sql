@@ -70,7 +70,7 @@ returns int
 language sql security definer
 set search_path = pg_catalog, pg_temp
 as $$
-    select coalesce((select baton.replay_dead_letters(array_agg(d.id order by d.id)) from baton.dead_letters d having count(*) > 0), 0)
+    select coalesce((select baton.replay_dead_letters(array_agg(d.id order by d.id), missing_ok => true) from baton.dead_letters d having count(*) > 0), 0)
 $$;
 comment on function baton.replay_dead_letters() is 'delivers all dead letters again';
 

@@ -82,7 +82,7 @@ begin
     end if;
     select coalesce(jsonb_object_agg(r.id, r.message), '{}') into taken
       from baton_internal.run_as_owner(box.relation, baton_internal.fill(
-               'select {id}, to_jsonb(t) from {relation} t where {key} = any ($2::{id_type}[]) and ({dead}) for update',
+               'select {id}, to_jsonb(t) from {relation} t where {key} = any ($2::{id_type}[]) and ({dead}) order by 1 for update',
                baton_internal.inbox_parts(box, baton_internal.inbox_terms(box))), clock_timestamp(), keys) as r (id text, message jsonb);
     select k into stray from unnest(keys) k where not taken ? k limit 1;
     if stray is not null and missing_ok is not true then

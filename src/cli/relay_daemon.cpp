@@ -213,7 +213,7 @@ void RelayDaemon::apply(bool first) {
     for (auto& settings : catalog_) {
         try {
             make(settings);
-            wanted = relay::join(std::move(wanted), {settings});
+            wanted = relay::join(wanted, {settings});
         } catch (const Error& error) {  // one pipeline that cannot be does not stop the others
             log_.error("pipeline of the catalog is left out",
                        {{"reason", error.what()}, {"hint", error.hint()}});

@@ -79,7 +79,9 @@ operations::Json alert_of(const std::string& payload) {
 Buckets buckets_of(const std::string& counts) {
     Buckets buckets{};
     const auto all = operations::Json::parse(counts);
-    if (all.size() == buckets.size()) std::ranges::copy(all, buckets.begin());
+    const auto counts_something = [](const auto& count) { return count.is_number_unsigned(); };
+    if (all.size() == buckets.size() && std::ranges::all_of(all, counts_something))
+        std::ranges::copy(all, buckets.begin());
     return buckets;
 }
 

@@ -48,6 +48,27 @@ TEST_P(Relaying, changes_of_the_file_and_of_the_catalog_are_followed) {
     EXPECT_EQ(relay.stop(), 0);
 }
 
+// A name that the file has already is the fault of the pipeline in the catalog, and of no other.
+TEST_P(Relaying, a_pipeline_of_the_catalog_with_a_name_of_the_file_stops_none_of_the_file) {
+    write_config(to_file("a.jsonl"));
+    auto relay = start("one");
+    publish(1, 5);
+    wait_for_numbers("a.jsonl", 5);
+    admin.exec(
+        "select baton.set_pipeline('out', '{\"source\": {\"outbox\": \"orders\"}, \"sink\": {\"type\": "
+        "\"null\"}}')");
+    wait_for_log("one", "is left out");
+    admin.query(
+        "select baton.set_pipeline('third', jsonb_build_object('source', '{\"outbox\": \"orders\"}'::jsonb, "
+        "'sink', jsonb_build_object('type', 'file', 'path', $1::text)))",
+        {(folder / "c.jsonl").string()});
+    wait_for_numbers("c.jsonl", 5);  // the relay has looked again, and runs what can be
+    publish(6, 10);
+    wait_for_numbers("a.jsonl", 10);
+    EXPECT_EQ(text_of(folder / "one.log").find("no longer wanted"), std::string::npos);
+    EXPECT_EQ(relay.stop(), 0);
+}
+
 TEST_P(Relaying, a_reload_leaves_unchanged_pipelines_alone) {
     const auto write = [this](const std::string& second) {
         write_config(

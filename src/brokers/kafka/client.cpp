@@ -1,5 +1,6 @@
 #include "brokers/kafka/client.hpp"
 
+#include <algorithm>
 #include <array>
 
 namespace baton::brokers {
@@ -30,6 +31,11 @@ rd_kafka_t* make_kafka_handle(rd_kafka_type_t type, KafkaConf conf) {
     return handle;
 }
 
+// Whoever may change a pipeline may not therefore run what he likes on the relay's machine. Some of these run
+// as soon as they are set.
+constexpr std::array<std::string_view, 4> foreign_code{"plugin.library.paths", "ssl.engine.location",
+                                                       "ssl.providers", "sasl.kerberos.kinit.cmd"};
+
 KafkaProperties read_kafka_properties(const relay::Settings& settings,
                                       std::span<const KafkaProperty> defaults,
                                       std::span<const KafkaProperty> fixed) {
@@ -41,6 +47,9 @@ KafkaProperties read_kafka_properties(const relay::Settings& settings,
             if (name == ours && value != needed)
                 settings.refuse("properties." + name, "cannot be set",
                                 "baton needs it to be " + std::string(needed));
+        if (std::ranges::find(foreign_code, name) != foreign_code.end())
+            settings.refuse("properties." + name, "cannot be set",
+                            "it would run code of elsewhere in the relay");
         const auto complaint = set_kafka_property(trial.get(), name, value);
         if (!complaint.empty())
             settings.refuse("properties." + name, "is refused by librdkafka: " + complaint);
