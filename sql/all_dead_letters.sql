@@ -4,12 +4,13 @@
 --   outbox:2:77  row 77 of the adopted outbox with the number 2
 
 -- One source of dead letters, the latest first: those before a moment, and of the same moment those whose order comes before `before`; or one by
--- its id. A table that the caller may not read is left out, and so is one that is gone.
+-- its id. A table that the caller may not read is left out, and so is one that is gone; one that cannot be read now, too, unless it is asked for alone.
 create function baton_internal.dead_letters_of(kind text, number int, place text, id text, type text, moment timestamptz, before text, most int,
-                                                wanted jsonb)
+                                                wanted jsonb, alone boolean)
 returns table (letter text, event_offset bigint, event_id text, tenant_id text, event_type text, aggregate_id text, key text, attempts int, error text,
                died_at timestamptz, payload jsonb, headers jsonb, failures jsonb, sort_moment timestamptz, sort_text text)
 language plpgsql
+set lock_timeout = '1s'
 as $$
 begin
     if kind = 'group' then
@@ -37,11 +38,17 @@ begin
                                from baton_internal.dead_rows(number, most, pg_catalog.array_remove(array[dead_letters_of.id], null),
                                         wanted || pg_catalog.jsonb_build_object('latest', true, 'event_type', type, 'moment', moment, 'before', before)) r) a;
     end if;
-exception when insufficient_privilege or undefined_table or undefined_column then
-    return;
+exception
+    when insufficient_privilege or undefined_table or undefined_column then
+        return;
+    when others then  -- a neighbour that is broken, or that somebody has locked, hides no other
+        if alone then
+            raise;
+        end if;
+        raise warning '% is left out: %', place, sqlerrm;
 end
 $$;
-comment on function baton_internal.dead_letters_of(text, int, text, text, text, timestamptz, text, int, jsonb) is 'dead letters of a group, an inbox or an adopted outbox';
+comment on function baton_internal.dead_letters_of(text, int, text, text, text, timestamptz, text, int, jsonb, boolean) is 'dead letters of a group, an inbox or an adopted outbox';
 
 -- List dead letters, the latest first. `after` is the cursor of the last one seen; `named` asks for one by its name. An inbox and an adopted table
 -- do not say when a message died: there it is when the message came. An error is found by any part of it. The latest failed attempts stand in
@@ -77,7 +84,7 @@ begin
                                          then last_moment + interval '1 microsecond' else last_moment end as moment,
                                     case when after is null then null when starts_with(last_sort, s.prefix) then substr(last_sort, length(s.prefix) + 1) else '' end as before) f
          cross join lateral baton_internal.dead_letters_of(s.kind, s.number, s.place, f.id, type, f.moment, f.before, most,
-             pg_catalog.jsonb_build_object('since', since, 'until', until, 'error', error_part, 'key', in_key, 'tenant', tenant)) d
+             pg_catalog.jsonb_build_object('since', since, 'until', until, 'error', error_part, 'key', in_key, 'tenant', tenant), in_place is not null or named is not null) d
          where (in_place is null or s.place = in_place or s.kind <> 'group' and baton_internal.known_table(s.place) = baton_internal.known_table(in_place))
            and (of_kind is null or s.kind = of_kind)
            and (named is null or case when s.kind = 'group' then named ~ '^[0-9]+$' else starts_with(named, s.prefix) end)

@@ -1,11 +1,13 @@
 -- Searching all outboxes at once: baton's own, and adopted tables.
 
 -- The latest events of one outbox that fit, behind a place: in an own outbox an offset, in an adopted one a moment and the id of a row. A table that the caller may not
--- read is left out, and so is one that is gone.
-create function baton_internal.events_of(adopted boolean, number int, relation text, type text, in_key text, since timestamptz, until timestamptz, place text, most int)
+-- read is left out, and so is one that is gone; one that cannot be read now, too, unless it is asked for alone.
+create function baton_internal.events_of(adopted boolean, number int, relation text, type text, in_key text, since timestamptz, until timestamptz, place text, most int,
+                                         alone boolean)
 returns table ("offset" bigint, "row" text, event_id text, event_type text, aggregate_type text, aggregate_id text, key text, topic text, tenant_id text, trace_id text,
                occurred_at timestamptz, payload json, headers jsonb, place_behind text)
 language plpgsql
+set lock_timeout = '1s'
 as $$
 begin
     if not adopted then
@@ -19,11 +21,17 @@ begin
                                from baton_internal.adopted_rows_wanted(number, wanted => pg_catalog.jsonb_build_object('type', type, 'key', in_key, 'since', since, 'until', until,
                                         'moment', baton_internal.moment_of_cursor(place), 'before', substr(place, strpos(place, ':') + 1)), most => events_of.most) r) a;
     end if;
-exception when insufficient_privilege or undefined_table or undefined_column then
-    return;
+exception
+    when insufficient_privilege or undefined_table or undefined_column then
+        return;
+    when others then  -- a neighbour that is broken, or that somebody has locked, hides no other
+        if alone then
+            raise;
+        end if;
+        raise warning '% is left out: %', relation, sqlerrm;
 end
 $$;
-comment on function baton_internal.events_of(boolean, int, text, text, text, timestamptz, timestamptz, text, int) is 'the latest events of one outbox that fit, behind a place';
+comment on function baton_internal.events_of(boolean, int, text, text, text, timestamptz, timestamptz, text, int, boolean) is 'the latest events of one outbox that fit, behind a place';
 
 -- Search outboxes, the latest first; all, or one. Every outbox keeps its own order: an event never stands before another one of its outbox that is behind it there.
 -- `after` is the cursor of the last event seen. What comes meanwhile may stand on a later page, if nothing of its outbox was on one yet.
@@ -60,7 +68,7 @@ begin
             select b.relation, b.kind, b.mark, e.*, min(baton_internal.page_moment(e.occurred_at)) over (partition by b.mark order by e.nth) as moment
               from boxes b
              cross join lateral (select f.*, row_number() over () as nth
-                                   from baton_internal.events_of(b.adopted, b.number, b.relation, type, in_key, since, until, places ->> b.mark, most) f) e),
+                                   from baton_internal.events_of(b.adopted, b.number, b.relation, type, in_key, since, until, places ->> b.mark, most, in_outbox is not null) f) e),
         shown as (
             select f.*, row_number() over (order by f.moment desc, f.mark, f.nth) as turn from found_events f order by turn limit most)
         select s.relation, s.kind, s.offset, s.row, s.event_id, s.event_type, s.aggregate_type, s.aggregate_id, s.key, s.topic, s.tenant_id, s.trace_id, s.occurred_at, s.payload, s.headers,

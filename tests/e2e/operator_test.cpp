@@ -225,6 +225,26 @@ TEST_P(Operating, letters_that_are_gone_are_refused_or_passed_over) {
               0);
 }
 
+// An application that changes its table at length does not keep operators from everything else.
+TEST_P(Operating, a_table_that_somebody_has_locked_hides_no_other) {
+    postgres::Connection db(url);
+    db.exec(R"sql(
+        create table mails (id int primary key, payload jsonb, done_at timestamptz, tries int not null default 0);
+        select baton.adopt_outbox('mails', mapping => '{"columns": {"id": "id", "payload": "payload", "processed_at": "done_at", "attempts": "tries"},
+            "attempts": {"limit": 2}, "backoff": {"kind": "none"}}');
+        insert into mails select n, '{}', null, 2 from generate_series(1, 3) n)sql");
+    EXPECT_EQ(json({"dead", "list"})["items"].size(), 7);
+    db.exec("begin; lock table mails in access exclusive mode");
+    EXPECT_EQ(json({"dead", "list"})["items"].size(), 4);
+    postgres::Connection other(url);
+    const auto found = Json::parse(
+        operations::run(operations::find("search_events"), other, Json::object(), "somebody"))["items"];
+    EXPECT_FALSE(found.empty());
+    EXPECT_NE(run({"dead", "list", "--in", "mails"}).exit_code, 0) << "who asks for it is told";
+    db.exec("rollback");
+    EXPECT_EQ(json({"dead", "list"})["items"].size(), 7);
+}
+
 TEST_P(Operating, an_event_tells_its_way) {
     const std::string id = value("select event_id from orders where id = 1");
     const Json way = json({"event", id});

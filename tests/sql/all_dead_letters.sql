@@ -118,6 +118,13 @@ select is((select string_agg(kind || ':' || letters, ' ' order by kind collate "
 select is((select string_agg(kind || ':' || letters, ' ' order by kind collate "C") from (select kind, count(*) as letters from baton.all_dead_letters(tenant => 't1') group by 1) k),
           'group:1 inbox:1 outbox:1', 'by their tenant');
 select is(chosen(error_part => 'gate', in_key => 'k1', tenant => 't1'), 3::bigint, 'and by all of it');
+-- a neighbour that cannot be read hides no other
+create temporary table before_that as select count(*) as letters, count(*) filter (where place <> 'public.parcels') as others from baton.all_dead_letters(most => 100000);
+update parcels set tries = 2147483647;
+select is((select count(*) from baton.all_dead_letters(most => 100000)), (select others from before_that), 'what cannot be read is left out, and nothing else');
+select throws_ok($$ select * from baton.all_dead_letters('parcels') $$, '22003', null, 'who asks for it alone is told why');
+update parcels set tries = 2;
+select is((select count(*) from baton.all_dead_letters(most => 100000)), (select letters from before_that), 'once it is mended it is back');
 select throws_ok($$ select * from baton.all_dead_letters(after => 'x') $$, '22023', null, 'a cursor that is none is refused');
 
 -- the messages of an inbox go the same way

@@ -55,6 +55,14 @@ select is(pages(3), 'ms71 ms70 m6 p6 m5 p5 m4 p4 m3 p3 m2 p2 m1 p1 olate o6 o5 o
 select throws_ok($$ select * from baton.search_all_events(after => 'x') $$, '22023', '"x" is no cursor', 'what is no cursor is refused');
 select throws_ok($$ select * from baton.search_all_events(after => '{"o1": "1; drop table orders"}') $$, '22023', null, 'nor is what looks like one');
 
+-- a neighbour that cannot be read hides no other
+begin;
+select count(*) as others from baton.search_all_events(most => 1000) e where e.outbox <> 'public.mails' \gset
+alter table mails drop constraint mails_pkey;
+select is((select count(*) from baton.search_all_events(most => 1000)), :others::bigint, 'what cannot be read is left out, and nothing else');
+select throws_ok($$ select * from baton.search_all_events('mails') $$, null, null, 'who asks for it alone is told why');
+rollback;
+
 -- who may not read a table finds what stands in the others
 create role event_seeker;
 grant baton_viewer to event_seeker;

@@ -30,17 +30,21 @@ TEST(Lint, finds_nothing_in_good_settings) {
 TEST(Lint, lets_no_setting_run_code_of_elsewhere) {
     for (const std::string name :
          {"plugin.library.paths", "ssl.engine.location", "ssl.providers", "sasl.kerberos.kinit.cmd"})
-        for (const std::string& settings :
-             {R"({"source": {"outbox": "orders"}, "sink": {"type": "kafka", "brokers": "h:1", "properties": {")" +
-                  name + R"(": "libz.so.1"}}})",
-              R"({"source": {"type": "kafka", "brokers": "h:1", "topics": ["t"], "properties": {")" + name +
-                  R"(": "libz.so.1"}}, "sink": {"type": "null"}})"}) {
+        for (
+            const std::string& settings :
+            {R"({"source": {"outbox": "orders"}, "sink": {"type": "kafka", "brokers": "h:1", "properties": {")" +
+                 name + R"(": "libz.so.1"}}})",
+             R"({"source": {"type": "kafka", "brokers": "h:1", "topics": ["t"], "properties": {")" + name +
+                 R"(": "libz.so.1"}}, "sink": {"type": "null"}})"}) {
             const auto problems =
                 assembly::problems_of(assembly::settings_of("x", settings), {}, Secrets::unknown);
             ASSERT_FALSE(problems.empty()) << settings;
-            EXPECT_TRUE(std::ranges::any_of(problems, [](const auto& problem) {
-                return std::string(problem.what()).find("cannot be set") != std::string::npos;
-            })) << settings << ": " << problems[0].what();
+            EXPECT_TRUE(std::ranges::any_of(problems,
+                                            [](const auto& problem) {
+                                                return std::string(problem.what()).find("cannot be set") !=
+                                                       std::string::npos;
+                                            }))
+                << settings << ": " << problems[0].what();
         }
 }
 
